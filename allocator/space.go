@@ -1,0 +1,129 @@
+// Copyright The metacidr Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package allocator
+
+import (
+	"time"
+
+	"github.com/metacidr/metacidr/cidr"
+)
+
+// space is what a pool knows of one family's addresses. Keys are the addresses
+// as numbers.
+//
+//	view shows it  ----+
+//	                   +--> taken --+
+//	holds          ----+            +--> busy
+//	resting        -----------------+
+//
+// The pool's lock guards it.
+type space struct {
+	family  cidr.Family
+	taken   *cidr.AddrSet // shown by the view, or held
+	busy    *cidr.AddrSet // taken, or resting
+	present *cidr.AddrSet // what the view showed last; never changed here
+
+	holds map[cidr.Uint128]*hold
+	// expiring are the holds that end by themselves, in the order of their
+	// deadlines, for all last equally long.
+	expiring queue[*hold]
+
+	resting map[cidr.Uint128]time.Time // until when
+	rests   queue[rest]                // in the order of their deadlines
+}
+
+func newSpace(f cidr.Family) *space {
+	return &space{
+		family: f, taken: cidr.NewAddrSet(f), busy: cidr.NewAddrSet(f), present: cidr.NewAddrSet(f),
+		holds: map[cidr.Uint128]*hold{}, resting: map[cidr.Uint128]time.Time{},
+	}
+}
+
+type rest struct {
+	key   cidr.Uint128
+	until time.Time
+}
+
+// hold keeps an address from being picked before the view shows it, or without
+// the view ever showing it. Several calls may hold one address: a static
+// request does not ask who else does.
+type hold struct {
+	key   cidr.Uint128
+	nonce uint64 // of the call, from 1; the object it creates bears it
+	state holdState
+	seen  bool      // the view has shown the call's object
+	until time.Time // when a hold without a call ends by itself
+	next  *hold     // of the same address
+}
+
+type holdState uint8
+
+const (
+	// inFlight: a call is at work. It ends the hold.
+	inFlight holdState = iota
+	// created: the call has succeeded; ends when the view shows its object.
+	created
+	// disowned: the call has failed, but the API server may have an object that
+	// it did not want, of another or of its own. Ends when the view shows one.
+	disowned
+	// ended: not in holds any more.
+	ended
+)
+
+// queue is a first-in first-out list.
+type queue[T any] struct {
+	items []T
+	head  int
+}
+
+func (q *queue[T]) push(item T) { q.items = append(q.items, item) }
+
+func (q *queue[T]) front() (item T, ok bool) {
+	if q.head == len(q.items) {
+		return item, false
+	}
+	return q.items[q.head], true
+}
+
+func (q *queue[T]) pop() {
+	var zero T
+	q.items[q.head] = zero
+	q.head++
+	if q.head == len(q.items) {
+		q.items, q.head = q.items[:0], 0
+	} else if q.head > 64 && q.head > len(q.items)/2 {
+		n := copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
+	}
+}
+
+// maxOrphans bounds how many failed calls are remembered. What a forgotten one
+// left is a repair controller's.
+const maxOrphans = 4096
+
+// orphans remembers the nonces of failed calls whose object may yet appear.
+type orphans struct {
+	nonces map[uint64]struct{}
+	order  queue[uint64]
+}
+
+func (o *orphans) add(nonce uint64) {
+	if o.nonces == nil {
+		o.nonces = map[uint64]struct{}{}
+	}
+	o.nonces[nonce] = struct{}{}
+	o.order.push(nonce)
+	if oldest, _ := o.order.front(); len(o.order.items)-o.order.head > maxOrphans {
+		o.order.pop()
+		delete(o.nonces, oldest)
+	}
+}
+
+// take reports whether the nonce is remembered, and forgets it.
+func (o *orphans) take(nonce uint64) bool {
+	_, ok := o.nonces[nonce]
+	delete(o.nonces, nonce)
+	return ok
+}
