@@ -16,11 +16,11 @@ import (
 // with each other and never change. It is safe for concurrent use, costs
 // nothing to take and holds memory only for what changed since.
 type Snapshot struct {
-	sequence uint64
-	tables   *memdb.MemDB
-	present  [2]*cidr.AddrSet
-	topology *Topology
-	changed  chan struct{}
+	sequence           uint64
+	tables             *memdb.MemDB
+	present, unmanaged [2]*cidr.AddrSet
+	topology           *Topology
+	changed            chan struct{}
 }
 
 // Sequence counts the snapshots of one view: a later one has a higher number.
@@ -39,6 +39,15 @@ func (s *Snapshot) Present(f cidr.Family) *cidr.AddrSet {
 		return nil
 	}
 	return s.present[familyIndex(f)]
+}
+
+// Unmanaged is the part of Present that nobody's label of Config.Managers
+// marks: repaired and collected by none of them. Do not change it.
+func (s *Snapshot) Unmanaged(f cidr.Family) *cidr.AddrSet {
+	if !f.IsValid() {
+		return nil
+	}
+	return s.unmanaged[familyIndex(f)]
 }
 
 // ServiceCIDR returns the row of that name, nil if there is none.

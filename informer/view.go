@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -39,6 +40,10 @@ type Config struct {
 	IPAddresses  cache.SharedIndexInformer
 	// RequireFinalizer counts a ServiceCIDR that lacks Finalizer as not ready.
 	RequireFinalizer bool
+	// Managers are the managed-by labels of addresses that are ours to repair
+	// and collect; nil means CoreManager and DefaultManager. An address without
+	// one is taken all the same, and is counted as unmanaged.
+	Managers []string
 }
 
 const (
@@ -66,7 +71,7 @@ type View struct {
 	applyMu     sync.Mutex
 	tables      *memdb.MemDB
 	present     [2]*cidr.AddrSet
-	odd         int // rows whose name is not canonical but stands for an address
+	unmanaged   [2]*cidr.AddrSet // of those present
 	topology    *Topology
 	subscribers map[int]func(Delta)
 	nextID      int
@@ -112,6 +117,7 @@ func NewView(config Config) (*View, error) {
 		config:      config,
 		wake:        make(chan struct{}, 1),
 		present:     [2]*cidr.AddrSet{cidr.NewAddrSet(cidr.IPv4), cidr.NewAddrSet(cidr.IPv6)},
+		unmanaged:   [2]*cidr.AddrSet{cidr.NewAddrSet(cidr.IPv4), cidr.NewAddrSet(cidr.IPv6)},
 		subscribers: map[int]func(Delta){},
 		synced:      make(chan struct{}),
 	}
@@ -130,6 +136,9 @@ func NewView(config Config) (*View, error) {
 		}
 	default:
 		return nil, fmt.Errorf("%w: a Client or both informers are required", ErrInvalidConfig)
+	}
+	if v.config.Managers == nil {
+		v.config.Managers = []string{CoreManager, DefaultManager}
 	}
 	tables, err := memdb.NewMemDB(schema())
 	if err != nil {
@@ -345,10 +354,11 @@ func (v *View) apply(batch []event) {
 // publish makes the present state the current snapshot.
 func (v *View) publish() *Snapshot {
 	s := &Snapshot{
-		tables:   v.tables.Snapshot(),
-		present:  [2]*cidr.AddrSet{v.present[0].Clone(), v.present[1].Clone()},
-		topology: v.topology,
-		changed:  make(chan struct{}),
+		tables:    v.tables.Snapshot(),
+		present:   [2]*cidr.AddrSet{v.present[0].Clone(), v.present[1].Clone()},
+		unmanaged: [2]*cidr.AddrSet{v.unmanaged[0].Clone(), v.unmanaged[1].Clone()},
+		topology:  v.topology,
+		changed:   make(chan struct{}),
 	}
 	if last := v.snapshot.Load(); last != nil {
 		s.sequence = last.sequence + 1
@@ -379,13 +389,10 @@ func (b *batchState) putIPAddress(row *IPAddress) {
 		}
 		return
 	}
-	if old == nil {
-		b.view.set(row).Add(row.Addr)
-		if !row.Canonical {
-			b.view.odd++
-			b.view.logger.Info("IPAddress whose name is not canonical: the address counts as taken", "name", row.Name, "address", row.Addr)
-		}
+	if old == nil && !row.Canonical {
+		b.view.logger.Info("IPAddress whose name is not canonical: the address counts as taken", "name", row.Name, "address", row.Addr)
 	}
+	b.note(row)
 	b.delta.Appeared = append(b.delta.Appeared, row)
 }
 
@@ -397,19 +404,10 @@ func (b *batchState) putServiceCIDR(row *ServiceCIDR) {
 	b.must(b.txn.Insert(tableServiceCIDRs, row))
 	b.changed, b.delta.Topology = true, true
 	for _, p := range row.Problems {
-		if old == nil || !hasProblem(old, p) {
+		if old == nil || !slices.Contains(old.Problems, p) {
 			b.view.logger.Info("ServiceCIDR with an entry that cannot be taken as it is", "name", row.Name, "problem", p.String())
 		}
 	}
-}
-
-func hasProblem(c *ServiceCIDR, p Problem) bool {
-	for _, q := range c.Problems {
-		if q == p {
-			return true
-		}
-	}
-	return false
 }
 
 func (b *batchState) remove(gone goneObject) {
@@ -424,13 +422,7 @@ func (b *batchState) remove(gone goneObject) {
 		if !row.Addr.IsValid() {
 			return
 		}
-		if !row.Canonical {
-			b.view.odd--
-		}
-		// Only an odd name can be a second row for the address.
-		if (b.view.odd == 0 && row.Canonical) || !b.otherAt(row) {
-			b.view.set(row).Remove(row.Addr)
-		}
+		b.note(row)
 		b.delta.Vanished = append(b.delta.Vanished, row)
 	case tableServiceCIDRs:
 		row, _ := b.first(gone.table, []byte(gone.name+"\x00")).(*ServiceCIDR)
@@ -442,11 +434,27 @@ func (b *batchState) remove(gone goneObject) {
 	}
 }
 
-// otherAt reports whether a row stands for the address of one just removed.
-func (b *batchState) otherAt(row *IPAddress) bool {
+// note brings the sets in line with the rows that stand for the address of a
+// row that was just put or deleted.
+func (b *batchState) note(row *IPAddress) {
+	present, managed := false, false
 	it, err := b.txn.Get(tableIPAddresses, indexIDPrefix, addrKey(row.Addr))
 	b.must(err)
-	return it.Next() != nil
+	for obj := it.Next(); obj != nil; obj = it.Next() {
+		present = true
+		managed = managed || slices.Contains(b.view.config.Managers, obj.(*IPAddress).Manager())
+	}
+	i := familyIndex(cidr.FamilyOf(row.Addr))
+	if present {
+		b.view.present[i].Add(row.Addr)
+	} else {
+		b.view.present[i].Remove(row.Addr)
+	}
+	if present && !managed {
+		b.view.unmanaged[i].Add(row.Addr)
+	} else {
+		b.view.unmanaged[i].Remove(row.Addr)
+	}
 }
 
 func (b *batchState) serviceCIDRs() []*ServiceCIDR {
@@ -469,10 +477,6 @@ func (b *batchState) must(err error) {
 	if err != nil {
 		panic(schemaFault(err))
 	}
-}
-
-func (v *View) set(row *IPAddress) *cidr.AddrSet {
-	return v.present[familyIndex(cidr.FamilyOf(row.Addr))]
 }
 
 // outdated reports that news of an object is older than what is known of the

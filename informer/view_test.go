@@ -85,6 +85,7 @@ func TestView_EqualsModelUnderAnyEvents(t *testing.T) {
 							uid = string(m.UID)
 						}
 						obj := ipAddress(name, uid, strconv.Itoa(version), rapid.SampledFrom(owners).Draw(t, "owner"))
+						obj.Labels = map[string]string{LabelManagedBy: rapid.SampledFrom([]string{"", "other", DefaultManager}).Draw(t, "manager")}
 						model[name] = obj
 						batch = append(batch, event{obj: obj})
 					case 2: // stale news of the same object: ignored
@@ -149,6 +150,20 @@ func TestView_EqualsModelUnderAnyEvents(t *testing.T) {
 					if got := len(collect(s.IPAddressesAt(a))); got != want[a] {
 						t.Fatalf("%d rows at %s, want %d", got, a, want[a])
 					}
+				}
+				unmanaged := slices.Concat(collect(s.Unmanaged(cidr.IPv4).All()), collect(s.Unmanaged(cidr.IPv6).All()))
+				for _, a := range present {
+					managed := false
+					for name, m := range model {
+						addr, _, err := cidr.ParseAddrLenient(name)
+						managed = managed || err == nil && addr == a && m.Labels[LabelManagedBy] == DefaultManager
+					}
+					if slices.Contains(unmanaged, a) == managed {
+						t.Fatalf("%s: managed %v, unmanaged ones %v", a, managed, unmanaged)
+					}
+				}
+				if len(unmanaged) > len(present) {
+					t.Fatalf("unmanaged %v, present %v", unmanaged, present)
 				}
 				for _, o := range olds {
 					now := slices.Concat(collect(o.snapshot.Present(cidr.IPv4).All()), collect(o.snapshot.Present(cidr.IPv6).All()))
