@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/metacidr/metacidr/cidr"
 	"github.com/metacidr/metacidr/informer"
@@ -138,22 +139,32 @@ func (a *Allocator) adjust(phase Phase, free bool) {
 // then of the static one. Errors: ErrFull, ErrNotSynced, ErrInvalidRequest, or
 // the API server's.
 func (a *Allocator) AllocateNext(ctx context.Context, owner informer.Owner) (Allocation, error) {
-	return a.pool.AllocateNext(ctx, owner, rangePicker{a})
+	return a.pool.AllocateNext(ctx, owner, &rangePicker{Allocator: a})
 }
 
 // rangePicker picks from one range, phase by phase.
-type rangePicker struct{ *Allocator }
+type rangePicker struct {
+	*Allocator
+	retried []netip.Addr
+}
 
-func (a rangePicker) Pick() (Reservation, error) {
+func (p *rangePicker) Pick() (Reservation, error) {
 	for phase := range NumPhases {
-		if r, ok := a.Reserve(phase); ok {
+		if r, ok := p.Reserve(phase); ok {
 			return r, nil
 		}
 	}
-	return Reservation{}, fmt.Errorf("%w: %s", ErrFull, a.rng)
+	r, ok := p.pool.ReserveUnknown(p.rng.Family(), func(addr netip.Addr) bool {
+		return p.rng.Contains(addr) && !slices.Contains(p.retried, addr)
+	})
+	if !ok {
+		return Reservation{}, fmt.Errorf("%w: %s", ErrFull, p.rng)
+	}
+	r.Range, p.retried = p.rng, append(p.retried, r.Addr)
+	return r, nil
 }
 
-func (rangePicker) Rejected(Reservation, error) {}
+func (*rangePicker) Rejected(Reservation, error) {}
 
 // Allocate allocates the given address, of either band. Errors: ErrNotInRange,
 // ErrAllocated, ErrNotCovered, ErrNotSynced, ErrInvalidRequest, or the API

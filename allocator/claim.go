@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
 	"time"
@@ -15,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/klog/v2"
 
 	"github.com/metacidr/metacidr/cidr"
@@ -84,7 +86,7 @@ func (p *Pool) allocateNext(ctx context.Context, owner informer.Owner, picker Pi
 		allocation, err := p.claim(ctx, r, owner, dry)
 		switch {
 		case errors.Is(err, errCollision):
-			p.disown(r)
+			p.disown(r, collided)
 		case errors.Is(err, ErrNotCovered):
 		default:
 			return allocation, err
@@ -125,7 +127,7 @@ func (p *Pool) allocateAt(ctx context.Context, owner informer.Owner, addr netip.
 	if err == nil && p.madeBy(r, obj) {
 		return p.confirm(ctx, r, owner, obj)
 	}
-	p.disown(r)
+	p.disown(r, collided)
 	switch {
 	case apierrors.IsNotFound(err): // released since
 		return Allocation{}, &AllocatedError{Address: addr}
@@ -200,7 +202,7 @@ func (p *Pool) claim(ctx context.Context, r Reservation, owner informer.Owner, d
 			return p.confirm(ctx, r, owner, obj)
 		}
 	}
-	p.disown(r)
+	p.disown(r, unknown)
 	return Allocation{}, cause
 }
 
@@ -211,7 +213,7 @@ func (p *Pool) confirm(ctx context.Context, r Reservation, owner informer.Owner,
 		stray := Stray{Name: obj.Name, UID: obj.UID}
 		if undoErr := p.Undo(ctx, stray); undoErr != nil {
 			klog.FromContext(ctx).Error(undoErr, "An IPAddress that must not be could not be deleted yet", "name", obj.Name, "uid", obj.UID)
-			p.settle(r, disowned)
+			p.settle(r, unknown)
 			p.config.Observer.Stray(stray)
 		} else {
 			r.Cancel()
@@ -229,8 +231,8 @@ func (p *Pool) verify(ctx context.Context, addr netip.Addr) error {
 	return p.config.Verify(ctx, addr)
 }
 
-func (p *Pool) disown(r Reservation) {
-	if stray := p.settle(r, disowned); stray != nil {
+func (p *Pool) disown(r Reservation, state holdState) {
+	if stray := p.settle(r, state); stray != nil {
 		p.config.Observer.Stray(*stray)
 	}
 }
@@ -306,13 +308,14 @@ func (p *Pool) object(r Reservation, owner informer.Owner) *networkingv1.IPAddre
 	}
 }
 
-// refused reports that the API server has answered that it did not carry the
-// request out. Every other error leaves that open.
+// refused reports that the request was not carried out: the API server has said
+// so, or was not reached. Every other error leaves that open.
 func refused(err error) bool {
 	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return false
+	if errors.As(err, &status) {
+		code := status.Status().Code
+		return code >= 400 && code < 500 && code != http.StatusRequestTimeout
 	}
-	code := status.Status().Code
-	return code >= 400 && code < 500 && code != http.StatusRequestTimeout
+	var op *net.OpError
+	return utilnet.IsConnectionRefused(err) || errors.As(err, &op) && op.Op == "dial"
 }

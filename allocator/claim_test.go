@@ -16,6 +16,7 @@ import (
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/klog/v2"
 
 	"github.com/metacidr/metacidr/cidr"
@@ -36,6 +37,7 @@ func TestS1_ErrorsOfTheAPIServerStopAtOnce(t *testing.T) {
 		"TooManyRequests": {simapi.TooManyRequests(1), apierrors.IsTooManyRequests, 0},
 		"ServerTimeout":   {simapi.ServerTimeout(), apierrors.IsServerTimeout, 1},
 		"Timeout":         {simapi.Timeout(), apierrors.IsTimeout, 1},
+		"refused":         {simapi.ConnectionRefused(), utilnet.IsConnectionRefused, 0},
 		"InternalError":   {simapi.InternalError("no"), apierrors.IsInternalError, 1},
 	} {
 		for _, static := range []bool{false, true} {
@@ -304,6 +306,45 @@ func TestI9_WhatAFailedCallLeftIsReported(t *testing.T) {
 	}
 }
 
+// I3: calls whose answers are lost hold their addresses, but when nothing else
+// is free those are tried once each before ErrFull: an outage does not leave a
+// small range full.
+func TestI3_LostCallsDoNotMakeARangeFull(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		defer f.stop()
+		a := f.track("10.0.0.0/29")[0]
+		f.server.Hold(replica)
+		// Five never arrive, one is carried out.
+		f.server.Fail(simapi.Fault{Verb: "create", Resource: "ipaddresses", When: simapi.After, Err: simapi.ConnectionCut()})
+		f.server.Fail(simapi.Fault{Verb: "create", Resource: "ipaddresses", Times: 5, Err: simapi.ConnectionCut()})
+		f.server.Fail(simapi.Fault{Verb: "get", Resource: "ipaddresses", Times: 6, Err: simapi.ConnectionCut()})
+		for range 6 {
+			if _, err := a.AllocateNext(t.Context(), owner); err == nil || errors.Is(err, ErrFull) {
+				t.Fatal(err)
+			}
+		}
+		for range 5 {
+			if _, err := a.AllocateNext(t.Context(), owner); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.server.ResetCalls()
+		if _, err := a.AllocateNext(t.Context(), owner); !errors.Is(err, ErrFull) {
+			t.Fatal(err)
+		}
+		if n := f.calls("create"); n > 1 {
+			t.Errorf("%d creates for a full range", n)
+		}
+		f.server.Release(replica)
+		synctest.Wait()
+		if len(f.strays) != 1 {
+			t.Errorf("strays %v", f.strays)
+		}
+		f.checkInvariants()
+	})
+}
+
 // client-go sends a create twice when the first answer asks it to: the second
 // meets the object of the first. A dynamic call goes on and reports the object;
 // a static one recognises it.
@@ -495,7 +536,7 @@ func TestDryRunWritesNothingAndAnswersTruly(t *testing.T) {
 		f.foreign("10.0.0.1")
 		synctest.Wait()
 		revision := f.server.Revision()
-		got, err := f.pool.DryRunNext(t.Context(), owner, rangePicker{a})
+		got, err := f.pool.DryRunNext(t.Context(), owner, &rangePicker{Allocator: a})
 		if err != nil || got.Address.String() != "10.0.0.2" {
 			t.Error(got, err)
 		}
@@ -506,7 +547,7 @@ func TestDryRunWritesNothingAndAnswersTruly(t *testing.T) {
 			t.Error(err)
 		}
 		f.server.Fail(simapi.Fault{Verb: "create", Err: simapi.Forbidden("no")})
-		if _, err := f.pool.DryRunNext(t.Context(), owner, rangePicker{a}); !apierrors.IsForbidden(err) {
+		if _, err := f.pool.DryRunNext(t.Context(), owner, &rangePicker{Allocator: a}); !apierrors.IsForbidden(err) {
 			t.Error(err)
 		}
 		if f.server.Revision() != revision {

@@ -54,9 +54,14 @@ func TestPool_StateMachine(t *testing.T) {
 				"deliver some events": func(t *rapid.T) { f.server.Deliver(replica, rapid.IntRange(1, 4).Draw(t, "n")); synctest.Wait() },
 				"deliver all events":  func(*rapid.T) { f.server.Deliver(replica, f.server.Pending(replica)); synctest.Wait() },
 				"time passes":         func(t *rapid.T) { f.clock.Step(time.Duration(rapid.IntRange(1, 90).Draw(t, "s")) * time.Second) },
-				"relist":              func(*rapid.T) { f.server.Compact(); f.server.CutWatches(replica); time.Sleep(time.Minute); synctest.Wait() },
-				"track other ranges":  m.trackOthers,
-				"":                    m.check,
+				"relist": func(*rapid.T) {
+					f.server.Compact()
+					f.server.CutWatches(replica)
+					time.Sleep(time.Minute)
+					synctest.Wait()
+				},
+				"track other ranges": m.trackOthers,
+				"":                   m.check,
 			})
 		})
 	})

@@ -229,7 +229,7 @@ func (p *Pool) shown(s *space, key cidr.Uint128, nonce uint64) {
 		switch {
 		case h.state == inFlight:
 			h.seen = h.seen || h.nonce == nonce
-		case h.state == disowned, h.nonce == nonce:
+		case h.state == collided, h.state == unknown, h.nonce == nonce:
 			p.end(s, h)
 		}
 		h = next
@@ -344,10 +344,12 @@ func (p *Pool) hold(s *space, key cidr.Uint128, addr netip.Addr, now time.Time) 
 //
 //	ended     nothing of the call is there, and nobody had the address
 //	created   the object is there: held until the view shows it
-//	disowned  the API server may have an object: held until the view shows one
+//	collided  somebody else's object is there: held until the view shows one
+//	unknown   an object may be there: held until the view shows one
 //
-// A stray is returned if the view shows already that the call's own object is
-// there although it is disowned.
+// After the last two the call's own object may be there all the same, sent
+// twice or late. It is a stray: returned if the view shows it already, and
+// told to the Observer when it does.
 func (p *Pool) settle(r Reservation, state holdState) (stray *Stray) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -356,7 +358,7 @@ func (p *Pool) settle(r Reservation, state holdState) (stray *Stray) {
 		return nil
 	}
 	now := p.config.Clock.Now()
-	if state == disowned {
+	if state == collided || state == unknown {
 		if row := p.snapshot.IPAddress(r.Addr.String()); row == nil || row.Nonce != p.nonceString(h.nonce) {
 			p.orphans.add(h.nonce)
 		} else {
@@ -378,6 +380,38 @@ func (p *Pool) settle(r Reservation, state holdState) (stray *Stray) {
 	h.state, h.until = state, now.Add(p.config.HoldTimeout)
 	s.expiring.push(h)
 	return nil
+}
+
+// ReserveUnknown reserves an accepted address that is held for nothing but a
+// call whose outcome is unknown, the lowest if there are several. To try such
+// addresses, once each, is right when nothing else is free: the API server
+// refuses the create if the lost one was carried out after all.
+func (p *Pool) ReserveUnknown(f cidr.Family, accept func(netip.Addr) bool) (Reservation, bool) {
+	now := p.config.Clock.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.space(f)
+	var found netip.Addr
+	for key, h := range s.holds {
+		addr := cidr.FromUint128(f, key)
+		if !s.present.Has(addr) && allUnknown(h) && (!found.IsValid() || addr.Less(found)) && accept(addr) {
+			found = addr
+		}
+	}
+	if !found.IsValid() {
+		return Reservation{}, false
+	}
+	h := p.hold(s, cidr.ToUint128(found), found, now)
+	return Reservation{Addr: found, Phase: NumPhases, pool: p, hold: h, nonce: h.nonce}, true
+}
+
+func allUnknown(h *hold) bool {
+	for ; h != nil; h = h.next {
+		if h.state != unknown {
+			return false
+		}
+	}
+	return true
 }
 
 // released ends the holds that waited for the view to show an object which is

@@ -64,9 +64,12 @@ const (
 	inFlight holdState = iota
 	// created: the call has succeeded; ends when the view shows its object.
 	created
-	// disowned: the call has failed, but the API server may have an object that
-	// it did not want, of another or of its own. Ends when the view shows one.
-	disowned
+	// collided: the API server has an object of somebody else's. Ends when the
+	// view shows one.
+	collided
+	// unknown: the call has failed, and the API server may have its object or
+	// not. Ends when the view shows one.
+	unknown
 	// ended: not in holds any more.
 	ended
 )

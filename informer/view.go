@@ -73,15 +73,16 @@ type View struct {
 	present     [2]*cidr.AddrSet
 	unmanaged   [2]*cidr.AddrSet // of those present
 	topology    *Topology
-	subscribers map[int]func(Delta)
-	nextID      int
-	logger      klog.Logger // Run's
+	subscribers []*subscriber // in the order of their subscription
+	logger      klog.Logger   // Run's
 
 	snapshot atomic.Pointer[Snapshot]
 	synced   chan struct{} // closed when both initial lists are applied
 	handlers [2]cache.ResourceEventHandlerRegistration
 	running  atomic.Bool
 }
+
+type subscriber struct{ tell func(Delta) }
 
 // event is one notification of an informer: an object that is there, or one
 // that is gone.
@@ -114,12 +115,11 @@ type Delta struct {
 // until Run. Errors wrap ErrInvalidConfig.
 func NewView(config Config) (*View, error) {
 	v := &View{
-		config:      config,
-		wake:        make(chan struct{}, 1),
-		present:     [2]*cidr.AddrSet{cidr.NewAddrSet(cidr.IPv4), cidr.NewAddrSet(cidr.IPv6)},
-		unmanaged:   [2]*cidr.AddrSet{cidr.NewAddrSet(cidr.IPv4), cidr.NewAddrSet(cidr.IPv6)},
-		subscribers: map[int]func(Delta){},
-		synced:      make(chan struct{}),
+		config:    config,
+		wake:      make(chan struct{}, 1),
+		present:   [2]*cidr.AddrSet{cidr.NewAddrSet(cidr.IPv4), cidr.NewAddrSet(cidr.IPv6)},
+		unmanaged: [2]*cidr.AddrSet{cidr.NewAddrSet(cidr.IPv4), cidr.NewAddrSet(cidr.IPv6)},
+		synced:    make(chan struct{}),
 	}
 	switch {
 	case config.ServiceCIDRs != nil && config.IPAddresses != nil:
@@ -219,14 +219,13 @@ func (v *View) Snapshot() *Snapshot { return v.snapshot.Load() }
 func (v *View) Subscribe(f func(Delta)) (cancel func()) {
 	v.applyMu.Lock()
 	defer v.applyMu.Unlock()
-	id := v.nextID
-	v.nextID++
-	v.subscribers[id] = f
+	s := &subscriber{f}
+	v.subscribers = append(v.subscribers, s)
 	f(Delta{Snapshot: v.snapshot.Load(), Topology: true, Initial: true})
 	return func() {
 		v.applyMu.Lock()
 		defer v.applyMu.Unlock()
-		delete(v.subscribers, id)
+		v.subscribers = slices.DeleteFunc(slices.Clone(v.subscribers), func(other *subscriber) bool { return other == s })
 	}
 }
 
@@ -346,8 +345,8 @@ func (v *View) apply(batch []event) {
 	}
 	txn.Commit()
 	b.delta.Snapshot = v.publish()
-	for _, f := range v.subscribers {
-		f(b.delta)
+	for _, s := range v.subscribers {
+		s.tell(b.delta)
 	}
 }
 

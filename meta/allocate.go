@@ -221,10 +221,12 @@ type picker struct {
 	m        *MetaAllocator
 	family   cidr.Family
 	rejected map[cidr.Range]error // by verification, in this allocation
+	retried  []netip.Addr         // once each: their last call's outcome is unknown
 	last     cidr.Range
 }
 
-// Pick passes through the phases, each over all CIDRs.
+// Pick passes through the phases, each over all CIDRs. Last come addresses that
+// are held only because a call's answer was lost.
 func (p *picker) Pick() (allocator.Reservation, error) {
 	for phase := range allocator.NumPhases {
 		var full map[cidr.Range]bool // filled up between draw and pick
@@ -247,12 +249,21 @@ func (p *picker) Pick() (allocator.Reservation, error) {
 			full[a.Range()] = true
 		}
 	}
-	return allocator.Reservation{}, p.exhausted()
+	topology := p.m.view.Snapshot().Topology()
+	r, ok := p.m.pool.ReserveUnknown(p.family, func(addr netip.Addr) bool {
+		return slices.ContainsFunc(topology.Covering(addr), func(q *informer.Prefix) bool {
+			return q.Maximal && p.rejected[q.Range] == nil && !slices.Contains(p.retried, addr)
+		})
+	})
+	if !ok {
+		return allocator.Reservation{}, p.exhausted(topology)
+	}
+	r.Range, p.retried = p.m.rangeOf(r.Addr), append(p.retried, r.Addr)
+	return r, nil
 }
 
 // exhausted says why there is nothing to pick.
-func (p *picker) exhausted() error {
-	t := p.m.view.Snapshot().Topology()
+func (p *picker) exhausted(t *informer.Topology) error {
 	if err := admissible(t, p.family, netip.Addr{}); err != nil {
 		return err // the topology changed meanwhile
 	}
