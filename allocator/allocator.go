@@ -70,7 +70,7 @@ func (a *Allocator) Reserve(phase Phase) (Reservation, bool) {
 	if !ok {
 		return Reservation{}, false
 	}
-	h := p.hold(p.space(a.rng.Family()), cidr.ToUint128(addr), addr, now)
+	h := p.hold(p.space(a.rng.Family()), cidr.ToUint128(addr), addr)
 	return Reservation{Addr: addr, Range: a.rng, Phase: phase, pool: p, hold: h, nonce: h.nonce}, true
 }
 
@@ -88,15 +88,11 @@ func (a *Allocator) pick(phase Phase) (netip.Addr, bool) {
 		return netip.Addr{}, false
 	}
 	s := a.pool.space(a.rng.Family())
-	set := s.taken
-	if phase.Rested() {
-		set = s.busy
-	}
 	start := span.At(cidr.RandBelow(a.pool.random, span.Size()))
-	if addr, ok := set.FirstAbsent(span, start); ok {
+	if addr, ok := s.firstFree(span, start, phase.Rested()); ok {
 		return addr, true
 	}
-	return set.FirstAbsent(span, span.First)
+	return s.firstFree(span, span.First, phase.Rested())
 }
 
 // Free is how many addresses are neither present nor held, per band.
@@ -107,13 +103,12 @@ func (a *Allocator) Free(b cidr.Band) cidr.Uint128 {
 }
 
 func (a *Allocator) freeIn(phase Phase) cidr.Uint128 {
-	s := a.pool.space(a.rng.Family())
-	set := s.taken
-	if phase.Rested() {
-		set = s.busy
+	s, span := a.pool.space(a.rng.Family()), a.spans[phase]
+	n := s.busy.Count(span)
+	if !phase.Rested() {
+		n -= s.resting.Count(span)
 	}
-	span := a.spans[phase]
-	return span.Size().Sub(cidr.U128(set.Count(span)))
+	return span.Size().Sub(cidr.U128(n))
 }
 
 // recount computes the counts anew. The pool's lock is held.

@@ -164,10 +164,9 @@ func checkAddr(addr netip.Addr) error {
 // reserveAt reserves an address that was asked for. Others may hold it as well:
 // the API server decides.
 func (p *Pool) reserveAt(addr netip.Addr) Reservation {
-	now := p.config.Clock.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	h := p.hold(p.space(cidr.FamilyOf(addr)), cidr.ToUint128(addr), addr, now)
+	h := p.hold(p.space(cidr.FamilyOf(addr)), cidr.ToUint128(addr), addr)
 	return Reservation{Addr: addr, Phase: NumPhases, pool: p, hold: h, nonce: h.nonce}
 }
 

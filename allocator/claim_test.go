@@ -63,6 +63,9 @@ func TestS1_ErrorsOfTheAPIServerStopAtOnce(t *testing.T) {
 					if got := f.trueNames(); len(got) > 0 {
 						t.Errorf("left behind: %v", got)
 					}
+					if free := a.Free(cidr.BandDynamic).Add(a.Free(cidr.BandStatic)); fault.maxGets == 0 && free != a.rng.Size() {
+						t.Errorf("%s of %s free after an answer that refuses", free, a.rng.Size())
+					}
 					f.clock.Step(2 * time.Hour) // holds of open outcomes end
 					if _, err := a.AllocateNext(t.Context(), owner); err != nil {
 						t.Error(err)
@@ -398,6 +401,32 @@ func TestCreateSentTwice(t *testing.T) {
 			}
 			f.checkInvariants()
 		})
+	})
+}
+
+// A hold ends when the view shows its object: afterwards the address is as free
+// as the view says.
+func TestHoldEndsWhenTheViewShowsItsObject(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFixture(t, func(c *Config) { c.ReuseDelay = -1 })
+		defer f.stop()
+		a := f.track("10.0.0.0/28")[0]
+		f.server.Hold(replica)
+		got, err := a.AllocateNext(t.Context(), owner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if free := a.Free(cidr.BandDynamic); free != cidr.U128(uint(13)) {
+			t.Errorf("%s free before the view shows the object, want 13", free)
+		}
+		f.server.Deliver(replica, -1)
+		f.foreignDelete(got.Address.String())
+		f.server.Deliver(replica, -1)
+		synctest.Wait()
+		if free := a.Free(cidr.BandDynamic); free != cidr.U128(uint(14)) {
+			t.Errorf("%s free after somebody deleted the object, want 14", free)
+		}
+		f.checkInvariants()
 	})
 }
 

@@ -146,16 +146,19 @@ func (f *fixture) checkInvariants() {
 		for key := range s.holds {
 			want.Add(cidr.FromUint128(s.family, key))
 		}
-		equalSets(f.t, "taken is not present or held", s.taken, want)
-		for key := range s.resting {
-			if !want.Add(cidr.FromUint128(s.family, key)) {
-				f.t.Fatalf("%s rests and is taken", cidr.FromUint128(s.family, key))
+		for key := range s.until {
+			addr := cidr.FromUint128(s.family, key)
+			if !want.Add(addr) || !s.resting.Has(addr) {
+				f.t.Fatalf("%s rests: taken, or not in the set", addr)
 			}
+		}
+		if s.resting.Len() != uint64(len(s.until)) {
+			f.t.Fatalf("%d rest, %d have a deadline", s.resting.Len(), len(s.until))
 		}
 		equalSets(f.t, "busy is not taken or resting", s.busy, want)
 		for key, h := range s.holds {
 			for ; h != nil; h = h.next {
-				if h.state == ended || h.key != key {
+				if h.state == ended || h.state == inFlight || h.key != key {
 					f.t.Fatalf("hold of %v: state %d, key %v", key, h.state, h.key)
 				}
 			}

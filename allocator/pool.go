@@ -169,12 +169,13 @@ func (p *Pool) Track(ranges []cidr.Range) []*Allocator {
 	return out
 }
 
-// Taken returns the addresses that are present or held, as they are now. The
-// copy is the caller's and costs O(1).
-func (p *Pool) Taken(f cidr.Family) *cidr.AddrSet {
+// Taken returns the addresses that are present or held, as they are now. It
+// costs O(1).
+func (p *Pool) Taken(f cidr.Family) Taken {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.space(f).taken.Clone()
+	s := p.space(f)
+	return Taken{busy: s.busy.Clone(), resting: s.resting.Clone()}
 }
 
 func (p *Pool) space(f cidr.Family) *space {
@@ -199,7 +200,7 @@ func (p *Pool) take(d informer.Delta) (strays []Stray) {
 	for _, s := range p.spaces {
 		s.present = d.Snapshot.Present(s.family)
 		if d.Initial {
-			s.taken, s.busy = s.present.Clone(), s.present.Clone()
+			s.busy = s.present.Clone()
 		}
 	}
 	now := p.config.Clock.Now()
@@ -211,11 +212,11 @@ func (p *Pool) take(d informer.Delta) (strays []Stray) {
 			strays = append(strays, Stray{Name: row.Name, UID: row.UID})
 		}
 		p.shown(s, key, nonce)
-		p.refresh(s, key, row.Addr, now)
+		p.refresh(s, key, row.Addr)
 	}
 	for _, row := range d.Vanished {
 		s := p.space(cidr.FamilyOf(row.Addr))
-		p.refresh(s, cidr.ToUint128(row.Addr), row.Addr, now)
+		p.refreshUsed(s, cidr.ToUint128(row.Addr), row.Addr, now)
 	}
 	p.expire(now, len(d.Appeared)+len(d.Vanished))
 	return strays
@@ -236,35 +237,37 @@ func (p *Pool) shown(s *space, key cidr.Uint128, nonce uint64) {
 	}
 }
 
-// refresh brings taken, busy, resting and the counts in line with the view and
-// the holds at one address.
-func (p *Pool) refresh(s *space, key cidr.Uint128, addr netip.Addr, now time.Time) {
-	want := s.holds[key] != nil || s.present.Has(addr)
-	if want {
-		if !s.taken.Add(addr) {
-			return
-		}
-		if _, ok := s.resting[key]; ok {
-			delete(s.resting, key)
-			p.count(addr, false, false) // it left the rested ones when it began to rest
-			return
-		}
-		s.busy.Add(addr)
+// refresh brings the sets and the counts in line with the view and the holds at
+// one address. One that is taken no more is free at once.
+func (p *Pool) refresh(s *space, key cidr.Uint128, addr netip.Addr) {
+	_, rests := s.until[key]
+	switch taken := s.holds[key] != nil || s.present.Has(addr); {
+	case taken && rests:
+		delete(s.until, key) // it left the rested ones when it began to rest
+		s.resting.Remove(addr)
+		p.count(addr, false, false)
+	case taken && s.busy.Add(addr):
 		p.count(addr, false, true)
+	case !taken && !rests && s.busy.Remove(addr):
+		p.count(addr, true, true)
+	}
+}
+
+// refreshUsed is refresh for an address that somebody had: if it is taken no
+// more, it rests.
+func (p *Pool) refreshUsed(s *space, key cidr.Uint128, addr netip.Addr, now time.Time) {
+	if p.config.ReuseDelay < 0 || s.holds[key] != nil || s.present.Has(addr) {
+		p.refresh(s, key, addr)
 		return
 	}
-	if !s.taken.Remove(addr) {
+	if _, rests := s.until[key]; rests || !s.busy.Has(addr) {
 		return
 	}
+	until := now.Add(p.config.ReuseDelay)
+	s.until[key] = until
+	s.rests.push(rest{key: key, until: until})
+	s.resting.Add(addr)
 	p.count(addr, true, false)
-	if p.config.ReuseDelay > 0 {
-		until := now.Add(p.config.ReuseDelay)
-		s.resting[key] = until
-		s.rests.push(rest{key: key, until: until})
-		return
-	}
-	s.busy.Remove(addr)
-	p.countRested(addr, true)
 }
 
 // expire ends rests and holds whose time has come, at most limit and a few, so
@@ -278,11 +281,12 @@ func (p *Pool) expire(now time.Time, limit int) {
 			}
 			s.rests.pop()
 			// A later rest of the same address has a later entry.
-			if until, ok := s.resting[r.key]; ok && !now.Before(until) {
-				delete(s.resting, r.key)
+			if until, ok := s.until[r.key]; ok && !now.Before(until) {
+				delete(s.until, r.key)
 				addr := cidr.FromUint128(s.family, r.key)
+				s.resting.Remove(addr)
 				s.busy.Remove(addr)
-				p.countRested(addr, true)
+				p.countRested(addr)
 			}
 		}
 		for range limit + 8 {
@@ -294,7 +298,7 @@ func (p *Pool) expire(now time.Time, limit int) {
 			if h.state != ended {
 				addr := cidr.FromUint128(s.family, h.key)
 				p.end(s, h)
-				p.refresh(s, h.key, addr, now)
+				p.refreshUsed(s, h.key, addr, now)
 			}
 			p.recycle(h)
 		}
@@ -316,17 +320,17 @@ func (p *Pool) count(addr netip.Addr, free, both bool) {
 	}
 }
 
-// countRested tells the range that a free address rests or has rested.
-func (p *Pool) countRested(addr netip.Addr, rested bool) {
+// countRested tells the range that a free address has rested.
+func (p *Pool) countRested(addr netip.Addr) {
 	if a, ok := p.tracked.Lookup(addr); ok {
 		if band := a.rng.Band(addr); band != cidr.BandNone {
-			a.adjust(phaseOf(band, true), rested)
+			a.adjust(phaseOf(band, true), true)
 		}
 	}
 }
 
 // hold begins a hold of a call.
-func (p *Pool) hold(s *space, key cidr.Uint128, addr netip.Addr, now time.Time) *hold {
+func (p *Pool) hold(s *space, key cidr.Uint128, addr netip.Addr) *hold {
 	h := p.spare
 	if h == nil {
 		h = new(hold)
@@ -336,7 +340,7 @@ func (p *Pool) hold(s *space, key cidr.Uint128, addr netip.Addr, now time.Time) 
 	p.counter++
 	*h = hold{key: key, nonce: p.counter, next: s.holds[key]}
 	s.holds[key] = h
-	p.refresh(s, key, addr, now)
+	p.refresh(s, key, addr)
 	return h
 }
 
@@ -357,7 +361,6 @@ func (p *Pool) settle(r Reservation, state holdState) (stray *Stray) {
 	if h == nil || h.nonce != r.nonce || h.state != inFlight {
 		return nil
 	}
-	now := p.config.Clock.Now()
 	if state == collided || state == unknown {
 		if row := p.snapshot.IPAddress(r.Addr.String()); row == nil || row.Nonce != p.nonceString(h.nonce) {
 			p.orphans.add(h.nonce)
@@ -370,14 +373,11 @@ func (p *Pool) settle(r Reservation, state holdState) (stray *Stray) {
 	}
 	if state == ended || state == created && h.seen {
 		p.end(s, h)
-		p.refresh(s, h.key, r.Addr, now)
-		if state == ended {
-			p.unrest(s, h.key, r.Addr)
-		}
+		p.refresh(s, h.key, r.Addr)
 		p.recycle(h)
 		return stray
 	}
-	h.state, h.until = state, now.Add(p.config.HoldTimeout)
+	h.state, h.until = state, p.config.Clock.Now().Add(p.config.HoldTimeout)
 	s.expiring.push(h)
 	return nil
 }
@@ -387,7 +387,6 @@ func (p *Pool) settle(r Reservation, state holdState) (stray *Stray) {
 // addresses, once each, is right when nothing else is free: the API server
 // refuses the create if the lost one was carried out after all.
 func (p *Pool) ReserveUnknown(f cidr.Family, accept func(netip.Addr) bool) (Reservation, bool) {
-	now := p.config.Clock.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.space(f)
@@ -401,7 +400,7 @@ func (p *Pool) ReserveUnknown(f cidr.Family, accept func(netip.Addr) bool) (Rese
 	if !found.IsValid() {
 		return Reservation{}, false
 	}
-	h := p.hold(s, cidr.ToUint128(found), found, now)
+	h := p.hold(s, cidr.ToUint128(found), found)
 	return Reservation{Addr: found, Phase: NumPhases, pool: p, hold: h, nonce: h.nonce}, true
 }
 
@@ -427,17 +426,7 @@ func (p *Pool) released(addr netip.Addr) {
 		}
 		h = next
 	}
-	p.refresh(s, key, addr, p.config.Clock.Now())
-}
-
-// unrest ends the rest of an address that nobody had.
-func (p *Pool) unrest(s *space, key cidr.Uint128, addr netip.Addr) {
-	if _, rests := s.resting[key]; !rests {
-		return
-	}
-	delete(s.resting, key)
-	s.busy.Remove(addr)
-	p.countRested(addr, true)
+	p.refreshUsed(s, key, addr, p.config.Clock.Now())
 }
 
 // end takes a hold out of its address. The caller refreshes.

@@ -4,6 +4,7 @@
 package allocator
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/metacidr/metacidr/cidr"
@@ -12,16 +13,17 @@ import (
 // space is what a pool knows of one family's addresses. Keys are the addresses
 // as numbers.
 //
-//	view shows it  ----+
-//	                   +--> taken --+
-//	holds          ----+            +--> busy
-//	resting        -----------------+
+//	view shows it  --+
+//	                 +--> taken --+
+//	holds          --+            +--> busy
+//	resting        ---------------+
 //
-// The pool's lock guards it.
+// Taken and resting are disjoint, so taken is not kept: it is busy without
+// resting. The pool's lock guards all.
 type space struct {
 	family  cidr.Family
-	taken   *cidr.AddrSet // shown by the view, or held
 	busy    *cidr.AddrSet // taken, or resting
+	resting *cidr.AddrSet
 	present *cidr.AddrSet // what the view showed last; never changed here
 
 	holds map[cidr.Uint128]*hold
@@ -29,16 +31,38 @@ type space struct {
 	// deadlines, for all last equally long.
 	expiring queue[*hold]
 
-	resting map[cidr.Uint128]time.Time // until when
-	rests   queue[rest]                // in the order of their deadlines
+	until map[cidr.Uint128]time.Time // of each resting one
+	rests queue[rest]                // in the order of their deadlines
 }
 
 func newSpace(f cidr.Family) *space {
 	return &space{
-		family: f, taken: cidr.NewAddrSet(f), busy: cidr.NewAddrSet(f), present: cidr.NewAddrSet(f),
-		holds: map[cidr.Uint128]*hold{}, resting: map[cidr.Uint128]time.Time{},
+		family: f, busy: cidr.NewAddrSet(f), resting: cidr.NewAddrSet(f), present: cidr.NewAddrSet(f),
+		holds: map[cidr.Uint128]*hold{}, until: map[cidr.Uint128]time.Time{},
 	}
 }
+
+// firstFree returns the first address of the span at or after the given one
+// that is not busy, or with resting ones, not taken.
+func (s *space) firstFree(span cidr.Span, at netip.Addr, rested bool) (netip.Addr, bool) {
+	addr, ok := s.busy.FirstAbsent(span, at)
+	if !rested {
+		if resting, found := s.resting.FirstPresent(span, at); found && (!ok || resting.Less(addr)) {
+			return resting, true
+		}
+	}
+	return addr, ok
+}
+
+// Taken is a set of addresses that are present or held: a copy, safe for
+// concurrent use.
+type Taken struct{ busy, resting *cidr.AddrSet }
+
+// Has reports whether the address is taken.
+func (t Taken) Has(addr netip.Addr) bool { return t.busy.Has(addr) && !t.resting.Has(addr) }
+
+// Count is how many addresses of the span are taken.
+func (t Taken) Count(span cidr.Span) uint64 { return t.busy.Count(span) - t.resting.Count(span) }
 
 type rest struct {
 	key   cidr.Uint128

@@ -368,13 +368,19 @@ func TestNew_BadConfigIsRefused(t *testing.T) {
 }
 
 func TestNothingBeforeSync(t *testing.T) {
+	for _, slow := range []string{"ipaddresses", "servicecidrs"} {
+		t.Run(slow, func(t *testing.T) { testNothingBeforeSync(t, slow) })
+	}
+}
+
+func testNothingBeforeSync(t *testing.T, slow string) {
 	synctest.Test(t, func(t *testing.T) {
 		server := simapi.New()
 		defer server.Close()
 		having("10.0.0.0/24")(server)
 		block := make(chan struct{})
-		server.Fail(simapi.Fault{Resource: "ipaddresses", Verb: "watch", Times: simapi.Forever, Block: block})
-		server.Fail(simapi.Fault{Resource: "ipaddresses", Verb: "list", Times: simapi.Forever, Block: block})
+		server.Fail(simapi.Fault{Resource: slow, Verb: "watch", Times: simapi.Forever, Block: block})
+		server.Fail(simapi.Fault{Resource: slow, Verb: "list", Times: simapi.Forever, Block: block})
 		m, err := New(Config{Client: server.Client("r")})
 		if err != nil {
 			t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/metacidr/metacidr/allocator"
 	"github.com/metacidr/metacidr/cidr"
 	"github.com/metacidr/metacidr/informer"
 	"github.com/metacidr/metacidr/proptest/simapi"
@@ -282,7 +283,7 @@ func (m *machine) allocate(t *rapid.T) {
 	m.noteReady()
 	begin := time.Now()
 	status := r.Status()
-	taken := map[cidr.Family]*cidr.AddrSet{cidr.IPv4: r.pool.Taken(cidr.IPv4), cidr.IPv6: r.pool.Taken(cidr.IPv6)}
+	taken := map[cidr.Family]allocator.Taken{cidr.IPv4: r.pool.Taken(cidr.IPv4), cidr.IPv6: r.pool.Taken(cidr.IPv6)}
 	sequence := r.View().Snapshot().Sequence()
 	got, err := r.Allocate(quiet(), request)
 	disarm()
@@ -321,7 +322,7 @@ func (m *machine) checkReady(t *rapid.T, a Allocation, begin time.Time) {
 }
 
 // checkFull is I3, against what the replica believed before the call.
-func (m *machine) checkFull(t *rapid.T, err error, before Status, taken map[cidr.Family]*cidr.AddrSet) {
+func (m *machine) checkFull(t *rapid.T, err error, before Status, taken map[cidr.Family]allocator.Taken) {
 	if !errors.Is(err, ErrFull) {
 		return
 	}
@@ -335,7 +336,7 @@ func (m *machine) checkFull(t *rapid.T, err error, before Status, taken map[cidr
 // checkNoneFree fails if an address in that part of a maximal CIDR was free in
 // the view and is not taken in truth either: a call that met an address which
 // somebody else had taken may leave it out.
-func (m *machine) checkNoneFree(t *rapid.T, what string, before Status, taken map[cidr.Family]*cidr.AddrSet, f cidr.Family, part func(cidr.Range) cidr.Span) {
+func (m *machine) checkNoneFree(t *rapid.T, what string, before Status, taken map[cidr.Family]allocator.Taken, f cidr.Family, part func(cidr.Range) cidr.Span) {
 	truth := cidr.NewAddrSet(f)
 	for _, o := range m.server.TrueIPAddresses() {
 		truth.Add(netip.MustParseAddr(o.Name))

@@ -4,6 +4,7 @@
 package meta
 
 import (
+	"github.com/metacidr/metacidr/allocator"
 	"github.com/metacidr/metacidr/cidr"
 	"github.com/metacidr/metacidr/informer"
 )
@@ -82,13 +83,13 @@ func (m *MetaAllocator) Status() Status {
 }
 
 // known is the topology and the taken addresses.
-func (m *MetaAllocator) known() (*informer.Topology, [2]*cidr.AddrSet) {
+func (m *MetaAllocator) known() (*informer.Topology, [2]allocator.Taken) {
 	topology := m.view.Snapshot().Topology()
-	return topology, [2]*cidr.AddrSet{m.pool.Taken(cidr.IPv4), m.pool.Taken(cidr.IPv6)}
+	return topology, [2]allocator.Taken{m.pool.Taken(cidr.IPv4), m.pool.Taken(cidr.IPv6)}
 }
 
 // countBands counts the static and the dynamic band of a range.
-func countBands(r cidr.Range, taken [2]*cidr.AddrSet) [2]BandStatus {
+func countBands(r cidr.Range, taken [2]allocator.Taken) [2]BandStatus {
 	var out [2]BandStatus
 	for i, span := range []cidr.Span{r.Static(), r.Dynamic()} {
 		size, used := span.Size(), cidr.U128(taken[familyIndex(r.Family())].Count(span))
