@@ -6,6 +6,7 @@ package allocator
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 
@@ -97,8 +98,10 @@ func (a *Allocator) pick(phase Phase) (netip.Addr, bool) {
 
 // Free is how many addresses are neither present nor held, per band.
 func (a *Allocator) Free(b cidr.Band) cidr.Uint128 {
+	now := a.pool.config.Clock.Now()
 	a.pool.mu.Lock()
 	defer a.pool.mu.Unlock()
+	a.pool.expire(now, math.MaxInt/2)
 	return a.freeIn(phaseOf(b, false))
 }
 

@@ -430,6 +430,51 @@ func TestHoldEndsWhenTheViewShowsItsObject(t *testing.T) {
 	})
 }
 
+// A pick meets another's object, which the view shows and sees vanish while the
+// call is in flight: the address is not held for it. And whatever is held after
+// its call counts no longer than the time-out, even if nothing else happens.
+func TestNoHoldOutlivesItsReason(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFixture(t, func(c *Config) { c.ReuseDelay = -1 })
+		defer f.stop()
+		a := f.track("10.0.0.0/28")[0]
+		once := true
+		f.server.OnCall(func(c simapi.Call) {
+			if once && c.Replica == replica && c.Verb == "create" {
+				if c.Phase == simapi.Before {
+					f.foreign(c.Name)
+				} else {
+					once = false
+					synctest.Wait() // the view shows it
+					f.foreignDelete(c.Name)
+					synctest.Wait()
+				}
+			}
+		})
+		if _, err := a.AllocateNext(t.Context(), owner); err != nil {
+			t.Fatal(err)
+		}
+		if free := a.Free(cidr.BandDynamic); free != cidr.U128(uint(13)) {
+			t.Errorf("%s free after one allocation, want 13", free)
+		}
+		synctest.Wait()
+		// Now one that the view never shows.
+		f.server.Hold(replica)
+		f.server.Fail(simapi.Fault{Verb: "create", Err: simapi.ConnectionCut()})
+		if _, err := a.AllocateNext(t.Context(), owner); err == nil {
+			t.Fatal("no error")
+		}
+		if free := a.Free(cidr.BandDynamic); free != cidr.U128(uint(12)) {
+			t.Errorf("%s free while an outcome is unknown, want 12", free)
+		}
+		f.clock.Step(DefaultHoldTimeout)
+		if free := a.Free(cidr.BandDynamic); free != cidr.U128(uint(13)) {
+			t.Errorf("%s free after the time-out, want 13", free)
+		}
+		f.checkInvariants()
+	})
+}
+
 // S48: one call that hangs for long delays no other allocation or release, and
 // ends when its context does.
 func TestS48_ASlowCallDelaysNoOther(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	crand "crypto/rand"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"strconv"
@@ -170,10 +171,12 @@ func (p *Pool) Track(ranges []cidr.Range) []*Allocator {
 }
 
 // Taken returns the addresses that are present or held, as they are now. It
-// costs O(1).
+// costs O(1), and O(log n) for each hold whose time is over.
 func (p *Pool) Taken(f cidr.Family) Taken {
+	now := p.config.Clock.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.expire(now, math.MaxInt/2)
 	s := p.space(f)
 	return Taken{busy: s.busy.Clone(), resting: s.resting.Clone()}
 }
@@ -229,7 +232,7 @@ func (p *Pool) shown(s *space, key cidr.Uint128, nonce uint64) {
 		next := h.next
 		switch {
 		case h.state == inFlight:
-			h.seen = h.seen || h.nonce == nonce
+			h.seen, h.other = h.seen || h.nonce == nonce, h.other || h.nonce != nonce
 		case h.state == collided, h.state == unknown, h.nonce == nonce:
 			p.end(s, h)
 		}
@@ -367,8 +370,8 @@ func (p *Pool) settle(r Reservation, state holdState) (stray *Stray) {
 		} else {
 			stray = &Stray{Name: row.Name, UID: row.UID}
 		}
-		if s.present.Has(r.Addr) {
-			state = ended // the view's object keeps it taken
+		if s.present.Has(r.Addr) || state == collided && h.other {
+			state = ended // what the call met is in the view, or was and is gone
 		}
 	}
 	if state == ended || state == created && h.seen {

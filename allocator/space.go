@@ -77,6 +77,7 @@ type hold struct {
 	nonce uint64 // of the call, from 1; the object it creates bears it
 	state holdState
 	seen  bool      // the view has shown the call's object
+	other bool      // the view has shown another's object during the call
 	until time.Time // when a hold without a call ends by itself
 	next  *hold     // of the same address
 }

@@ -22,6 +22,11 @@ import (
 // address is safe if its create came before the deletion, so the allocator
 // looks at the ServiceCIDR after the create: no deletionTimestamp then means
 // none before.
+//
+// What "depends on it" means is the controller's decision. Kubernetes' own (read
+// in v1.37.2) counts only addresses that bear informer.CoreManager, which are
+// those of core Services: it lets a ServiceCIDR go while addresses of other
+// owners are in it.
 type Verification int
 
 const (

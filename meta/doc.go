@@ -32,6 +32,6 @@
 //   - Readiness counts at once: from the event on that turns a CIDR's Ready to
 //     False, or deletes it, it is not picked.
 //   - A confirmed address is covered by a ServiceCIDR whose deletion waits for
-//     it. See [Verification].
+//     it, as far as the cluster's ServiceCIDR controller does: see [Verification].
 //   - ErrFull means that nothing was free, and nothing else.
 package meta
