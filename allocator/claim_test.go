@@ -293,10 +293,10 @@ func TestI9_WhatAFailedCallLeftIsReported(t *testing.T) {
 				f.server.Release(replica)
 				synctest.Wait()
 				left := f.server.TrueIPAddresses()
-				if len(left) != 1 || len(f.strays) != 1 || f.strays[0].UID != left[0].UID {
-					t.Fatalf("left %v, strays %v", f.trueNames(), f.strays)
+				if len(left) != 1 || len(f.strays()) != 1 || f.strays()[0].UID != left[0].UID {
+					t.Fatalf("left %v, strays %v", f.trueNames(), f.strays())
 				}
-				if err := f.pool.Remove(t.Context(), f.strays[0]); err != nil {
+				if err := f.pool.Remove(t.Context(), f.strays()[0]); err != nil {
 					t.Fatal(err)
 				}
 				synctest.Wait()
@@ -341,8 +341,8 @@ func TestI3_LostCallsDoNotMakeARangeFull(t *testing.T) {
 		}
 		f.server.Release(replica)
 		synctest.Wait()
-		if len(f.strays) != 1 {
-			t.Errorf("strays %v", f.strays)
+		if len(f.strays()) != 1 {
+			t.Errorf("strays %v", f.strays())
 		}
 		f.checkInvariants()
 	})
@@ -380,8 +380,8 @@ func TestCreateSentTwice(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Wait()
-			if len(f.strays) != 1 || f.strays[0].Name == got.Address.String() {
-				t.Fatalf("strays %v, allocated %v", f.strays, got)
+			if len(f.strays()) != 1 || f.strays()[0].Name == got.Address.String() {
+				t.Fatalf("strays %v, allocated %v", f.strays(), got)
 			}
 		})
 	})
@@ -396,8 +396,8 @@ func TestCreateSentTwice(t *testing.T) {
 				t.Fatal(got, err, f.trueNames())
 			}
 			synctest.Wait()
-			if len(f.strays) > 0 {
-				t.Errorf("strays %v", f.strays)
+			if len(f.strays()) > 0 {
+				t.Errorf("strays %v", f.strays())
 			}
 			f.checkInvariants()
 		})
@@ -595,8 +595,8 @@ func TestVerificationThatFailsUndoesTheCreate(t *testing.T) {
 			if _, err := f.track("10.0.0.0/24")[0].AllocateNext(ctx, owner); err == nil {
 				t.Fatal("no error")
 			}
-			if len(f.strays) != 1 || len(f.trueNames()) != 1 || f.strays[0].Name != f.trueNames()[0] {
-				t.Errorf("strays %v, stored %v", f.strays, f.trueNames())
+			if len(f.strays()) != 1 || len(f.trueNames()) != 1 || f.strays()[0].Name != f.trueNames()[0] {
+				t.Errorf("strays %v, stored %v", f.strays(), f.trueNames())
 			}
 		})
 	})

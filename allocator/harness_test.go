@@ -7,6 +7,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,7 +39,8 @@ type fixture struct {
 	view   *informer.View
 	pool   *Pool
 	clock  *clocktesting.FakeClock
-	strays []Stray
+	mu     sync.Mutex // guards told
+	told   []Stray
 	stop   func()
 }
 
@@ -50,7 +53,25 @@ type failer interface {
 
 // FreeChanged and Stray make the fixture an Observer.
 func (f *fixture) FreeChanged(*Allocator, Phase, cidr.Uint128) {}
-func (f *fixture) Stray(s Stray)                               { f.strays = append(f.strays, s) }
+
+func (f *fixture) Stray(s Stray) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.told = append(f.told, s)
+}
+
+// strays are what the pool has told of, each once: it may tell twice.
+func (f *fixture) strays() []Stray {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []Stray
+	for _, s := range f.told {
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
 
 // bubble runs a test in a bubble of its own, where synctest.Wait lets every
 // informer finish.

@@ -208,11 +208,11 @@ func (m *machine) check(t *rapid.T) {
 	// A stray is known as soon as the view shows it.
 	for addr := range m.maybe {
 		known := false
-		for _, s := range m.strays {
+		for _, s := range m.strays() {
 			known = known || s.UID == objs[addr]
 		}
 		if row := m.view.Snapshot().IPAddress(addr.String()); !known && row != nil && row.UID == objs[addr] {
-			t.Fatalf("%s is a stray that nobody was told of; told of %v", addr, m.strays)
+			t.Fatalf("%s is a stray that nobody was told of; told of %v", addr, m.strays())
 		}
 	}
 }

@@ -71,7 +71,8 @@ type Observer interface {
 	// pool's lock is held: return quickly and do not call the pool.
 	FreeChanged(a *Allocator, phase Phase, free cidr.Uint128)
 	// Stray tells of an object that a call of this process created but did not
-	// know of when it failed. It should be removed: see Pool.Remove.
+	// know of when it failed. It should be removed: see Pool.Remove. It comes
+	// from any goroutine, and perhaps twice.
 	Stray(s Stray)
 }
 
