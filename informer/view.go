@@ -46,14 +46,11 @@ type Config struct {
 	Managers []string
 }
 
-const (
-	// initialBatch bounds one transaction while the initial lists load: large,
-	// for go-memdb copies a node once per transaction.
-	initialBatch = 16384
-	// steadyBatch bounds one transaction afterwards, and with it how long a
-	// subscriber's lock is held.
-	steadyBatch = 256
-)
+// steadyBatch bounds one transaction once the initial lists are applied, and
+// with it how long a subscriber's lock is held. Before, all that is queued goes
+// into one: go-memdb copies a node once per transaction, and tells the watchers
+// of a large one by a walk through all of the table, so few large ones are best.
+const steadyBatch = 256
 
 // View follows the ServiceCIDRs and IPAddresses of a cluster. It is safe for
 // concurrent use. Create it with NewView, then Run it.
@@ -297,10 +294,6 @@ func (v *View) enqueue(e event) {
 
 // drain applies what is queued, and what is queued meanwhile.
 func (v *View) drain(ctx context.Context, synced bool) {
-	limit := initialBatch
-	if synced {
-		limit = steadyBatch
-	}
 	for ctx.Err() == nil {
 		v.queueMu.Lock()
 		batch := v.queue
@@ -310,7 +303,10 @@ func (v *View) drain(ctx context.Context, synced bool) {
 			return
 		}
 		for len(batch) > 0 && ctx.Err() == nil {
-			n := min(limit, len(batch))
+			n := len(batch)
+			if synced {
+				n = min(n, steadyBatch)
+			}
 			v.apply(batch[:n])
 			batch = batch[n:]
 		}
