@@ -10,11 +10,15 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	"pgregory.net/rapid"
 
 	"github.com/metacidr/metacidr/cidr"
@@ -395,6 +399,43 @@ func TestView_OnInformersOfSomebodyElse(t *testing.T) {
 		if err := v.Run(ctx); err == nil {
 			t.Error("a view ran twice")
 		}
+	}
+}
+
+// A stored entry that cannot be taken as it is makes one line of log, not one
+// for each update of the object.
+func TestView_BadEntriesAreLoggedOnce(t *testing.T) {
+	s := simapi.New()
+	t.Cleanup(s.Close)
+	bad := s.CreateServiceCIDR("bad", "True", "10.0.0.0/24")
+	bad.Spec.CIDRs = []string{"nonsense", "10.1.0.0/24"}
+	s.PutRaw(bad)
+	var mu sync.Mutex
+	var lines []string
+	logger := funcr.New(func(_, args string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if strings.Contains(args, "nonsense") {
+			lines = append(lines, args)
+		}
+	}, funcr.Options{})
+	v := newTestView(t, Config{Client: s.Client("r")})
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logger))
+	done := make(chan error, 1)
+	go func() { done <- v.Run(ctx) }()
+	<-v.Synced()
+	s.SetReady("bad", metav1.ConditionFalse)
+	s.AddFinalizer("bad", Finalizer)
+	snap := waitFor(t, v, "the updates are there", func(s *Snapshot) bool { return s.ServiceCIDR("bad").HasFinalizer })
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if len(lines) != 1 {
+		t.Errorf("%d lines: %q", len(lines), lines)
+	}
+	if r := snap.ServiceCIDR("bad").Ranges; len(r) != 1 || r[0] != cidr.MustParse("10.1.0.0/24") {
+		t.Errorf("the other entry does not go on: %v", r)
 	}
 }
 

@@ -282,7 +282,11 @@ func TestErrorKinds(t *testing.T) {
 			"dry run: address not in a range": {Request{Owner: service, Addresses: addrs("10.7.0.1"), DryRun: true}, ErrNotInRange, nil},
 		} {
 			before := stored(r.server)
+			r.server.ResetCalls()
 			_, err := r.Allocate(quiet(), c.request)
+			if n := r.server.Calls("r").Total(); n > 0 && c.kind != ErrAllocated {
+				t.Errorf("%s: %d calls for what the topology refuses", name, n)
+			}
 			if !errors.Is(err, c.kind) {
 				t.Errorf("%s: %v", name, err)
 				continue
