@@ -1,0 +1,81 @@
+# Copyright The metacidr Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# Needs Go, make and bash. Writes to bin/, .cache/ and Go's own caches.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+
+export GOWORK := off
+export STATICCHECK_CACHE := $(CURDIR)/.cache/staticcheck
+
+# The one list of modules: every folder with a go.mod. "." is the library.
+MODULES := $(shell find . -path './.*' -prune -o -name go.mod -exec dirname {} \; | sort)
+# tools has no packages, only the versions of the tools.
+CODE    := $(filter-out ./tools,$(MODULES))
+NESTED  := $(filter-out .,$(CODE))
+
+# in-each MODULES,COMMAND runs COMMAND in the folder of each module.
+in-each = for module in $(1); do echo "--- $$module: $(2)"; (cd "$$module" && $(2)); done
+
+TESTFLAGS ?=
+BENCHTIME ?= 1s
+FUZZTIME  ?= 30s
+
+.PHONY: help
+help: ## show this
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: build ## run a real control plane on loopback, the quickstart on it, and stop it
+	@examples/quickstart/demo.sh
+
+.PHONY: test
+test: ## go vet and go test -race in the library's module
+	go vet ./...
+	go test -race -timeout 5m $(TESTFLAGS) ./...
+
+.PHONY: e2e
+e2e: build ## tests against a real etcd and kube-apiserver, which are built first
+	bin/controlplane --build-only
+	@$(call in-each,$(NESTED),go test -race -count=1 -timeout 20m $(TESTFLAGS) ./...)
+
+.PHONY: lint
+lint: vet ## gofmt, go vet and staticcheck in all modules
+	@unformatted=$$(gofmt -l $$(find . -path './.*' -prune -o -name '*.go' -print)); \
+	if [[ -n $$unformatted ]]; then echo "not gofmt-ed:" $$unformatted >&2; exit 1; fi
+	@$(call in-each,$(CODE),go tool -modfile="$(CURDIR)/tools/go.mod" staticcheck ./...)
+
+.PHONY: vet
+vet:
+	@$(call in-each,$(CODE),go vet ./...)
+
+.PHONY: bench
+bench: ## the benchmarks beside the code; BENCHTIME=1s
+	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./cidr ./weighting ./informer ./allocator ./meta
+
+.PHONY: fuzz
+fuzz: ## each fuzz target for FUZZTIME=30s
+	@grep -roE --include='*_test.go' --exclude-dir='.?*' '^func Fuzz\w+' . | sort | while IFS=: read -r file func; do \
+		echo "--- $$file: $${func#func }"; \
+		(cd "$$(dirname "$$file")" && go test -run '^$$' -fuzz "^$${func#func }$$" -fuzztime $(FUZZTIME) . </dev/null); \
+	done
+
+.PHONY: tidy-check
+tidy-check: ## fail if go mod tidy would change a module
+	@$(call in-each,$(MODULES),go mod tidy -diff)
+
+.PHONY: build
+build: ## the programs, into bin/
+	go build -o bin/ ./...
+	cd e2e && go build -o ../bin/ ./cmd/...
+
+.PHONY: modules
+modules: ## list the modules with code
+	@printf '%s\n' $(CODE)
+
+.PHONY: clean
+clean: ## remove bin/ and .cache/; Go's caches stay
+	rm -rf bin .cache
