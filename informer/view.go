@@ -144,8 +144,11 @@ func NewView(config Config) (*View, error) {
 	v.tables = tables
 	v.topology = newTopology(nil, config.RequireFinalizer)
 	v.publish()
-	for i, inf := range []cache.SharedIndexInformer{v.config.ServiceCIDRs, v.config.IPAddresses} {
-		if v.handlers[i], err = inf.AddEventHandler(v.handler()); err != nil {
+	for i, source := range []struct {
+		informer cache.SharedIndexInformer
+		table    string
+	}{{v.config.ServiceCIDRs, tableServiceCIDRs}, {v.config.IPAddresses, tableIPAddresses}} {
+		if v.handlers[i], err = source.informer.AddEventHandler(v.handler(source.table)); err != nil {
 			return nil, fmt.Errorf("%w: registering with an informer: %w", ErrInvalidConfig, err)
 		}
 	}
@@ -226,7 +229,8 @@ func (v *View) Subscribe(f func(Delta)) (cancel func()) {
 	}
 }
 
-func (v *View) handler() cache.ResourceEventHandler {
+// handler queues what the informer of one table's objects tells.
+func (v *View) handler(table string) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { v.enqueue(event{obj: obj}) },
 		UpdateFunc: func(old, obj any) {
@@ -237,7 +241,7 @@ func (v *View) handler() cache.ResourceEventHandler {
 			v.enqueue(event{obj: obj})
 		},
 		DeleteFunc: func(obj any) {
-			if gone, ok := goneFrom(obj); ok {
+			if gone, ok := goneFrom(table, obj); ok {
 				v.enqueue(event{gone: gone})
 			}
 		},
@@ -254,32 +258,18 @@ func same(old, obj any) bool {
 }
 
 // goneFrom reads a deletion. A tombstone holds the last state the informer
-// knew, which may be older than what was deleted, or of an object that was
-// replaced meanwhile: only its name counts.
-func goneFrom(obj any) (goneObject, bool) {
-	name, known := "", true
+// knew, if any, which may be of an object that was replaced meanwhile: only its
+// key counts.
+func goneFrom(table string, obj any) (gone goneObject, ok bool) {
 	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		_, name, _ = cache.SplitMetaNamespaceKey(tombstone.Key)
-		obj, known = tombstone.Obj, false
+		_, name, err := cache.SplitMetaNamespaceKey(tombstone.Key)
+		return goneObject{table: table, name: name}, err == nil
 	}
-	var gone goneObject
-	switch o := obj.(type) {
-	case *IPAddress:
-		gone = goneObject{table: tableIPAddresses, name: o.Name, uid: string(o.UID)}
-	case *networkingv1.IPAddress:
-		gone = goneObject{table: tableIPAddresses, name: o.Name, uid: string(o.UID)}
-	case *networkingv1.ServiceCIDR:
-		gone = goneObject{table: tableServiceCIDRs, name: o.Name, uid: string(o.UID)}
-	default:
+	o, err := meta.Accessor(obj)
+	if err != nil {
 		return goneObject{}, false
 	}
-	if !known {
-		gone.uid = ""
-		if name != "" {
-			gone.name = name
-		}
-	}
-	return gone, true
+	return goneObject{table: table, name: o.GetName(), uid: string(o.GetUID())}, true
 }
 
 func (v *View) enqueue(e event) {

@@ -98,7 +98,7 @@ func TestView_EqualsModelUnderAnyEvents(t *testing.T) {
 						}
 					case 3: // gone
 						if m := model[name]; m != nil {
-							gone, _ := goneFrom(m)
+							gone, _ := goneFrom(tableIPAddresses, m)
 							batch = append(batch, event{gone: gone})
 							delete(model, name)
 						}
@@ -107,12 +107,12 @@ func TestView_EqualsModelUnderAnyEvents(t *testing.T) {
 						if rapid.Bool().Draw(t, "with state") {
 							last = ipAddress(name, "long gone", "3", owners[0])
 						}
-						if gone, ok := goneFrom(cache.DeletedFinalStateUnknown{Key: name, Obj: last}); ok {
+						if gone, ok := goneFrom(tableIPAddresses, cache.DeletedFinalStateUnknown{Key: name, Obj: last}); ok {
 							batch = append(batch, event{gone: gone})
 							delete(model, name)
 						}
 					case 5: // gone, but of an object that was replaced: ignored
-						gone, _ := goneFrom(ipAddress(name, "another", "3", owners[0]))
+						gone, _ := goneFrom(tableIPAddresses, ipAddress(name, "another", "3", owners[0]))
 						batch = append(batch, event{gone: gone})
 					}
 				}
