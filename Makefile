@@ -37,10 +37,11 @@ test: ## go vet and go test -race in the library's module
 	go vet ./...
 	go test -race -timeout 5m $(TESTFLAGS) ./...
 
+# One package at a time: each starts a control plane of its own. For the race detector: TESTFLAGS=-race.
 .PHONY: e2e
 e2e: build ## tests against a real etcd and kube-apiserver, which are built first
 	bin/controlplane --build-only
-	@$(call in-each,$(NESTED),go test -race -count=1 -timeout 20m $(TESTFLAGS) ./...)
+	@$(call in-each,$(NESTED),go test -count=1 -p 1 -timeout 20m $(TESTFLAGS) ./...)
 
 .PHONY: lint
 lint: vet ## gofmt, go vet and staticcheck in all modules

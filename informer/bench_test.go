@@ -30,7 +30,7 @@ func benchAddresses(n int) []networkingv1.IPAddress {
 				CreationTimestamp: metav1.Now(),
 				Labels:            map[string]string{LabelManagedBy: CoreManager, LabelIPFamily: "IPv4"},
 				ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kube-apiserver", Operation: "Update", APIVersion: "networking.k8s.io/v1", FieldsType: "FieldsV1",
-					FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:labels":{".":{},"f:ipaddress.kubernetes.io/ip-family":{},"f:ipaddress.kubernetes.io/managed-by":{}}},"f:spec":{"f:parentRef":{".":{},"f:name":{},"f:namespace":{},"f:resource":{}}}}`)}}},
+					FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{".":{},"f:ipaddress.kubernetes.io/ip-family":{},"f:ipaddress.kubernetes.io/managed-by":{}}},"f:spec":{"f:parentRef":{".":{},"f:name":{},"f:namespace":{},"f:resource":{}}}}`)}},
 			},
 			Spec: networkingv1.IPAddressSpec{ParentRef: ServiceOwner("namespace-"+strconv.Itoa(i%100), "service-"+strconv.Itoa(i)).Reference()},
 		}

@@ -83,8 +83,7 @@ func BenchmarkWorkers(b *testing.B) {
 	for _, latency := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond} {
 		for _, workers := range []int{1, 16, 64, 256} {
 			b.Run(fmt.Sprintf("%v/%d", latency, workers), func(b *testing.B) {
-				var r *replica
-				r = benchReplica(b, 1, func(c *Config) { c.Client = slowClient{c.Client.(*simapi.Client), latency} })
+				r := benchReplica(b, 1, func(c *Config) { c.Client = slowClient{c.Client.(*simapi.Client), latency} })
 				var next atomic.Int64
 				next.Store(int64(b.N))
 				var wg sync.WaitGroup

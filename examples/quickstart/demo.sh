@@ -21,7 +21,7 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-echo "--- building etcd and kube-apiserver: some minutes the first time, then nothing"
+echo "--- building etcd and kube-apiserver: many minutes the first time, then nothing"
 bin/controlplane --build-only
 
 echo "--- starting them on 127.0.0.1"
