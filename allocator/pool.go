@@ -216,7 +216,7 @@ func (p *Pool) take(d informer.Delta) (strays []Stray) {
 			strays = append(strays, Stray{Name: row.Name, UID: row.UID})
 		}
 		p.shown(s, key, nonce)
-		p.refresh(s, key, row.Addr)
+		p.refreshUsed(s, key, row.Addr, now) // it may have vanished in the same batch
 	}
 	for _, row := range d.Vanished {
 		s := p.space(cidr.FamilyOf(row.Addr))
