@@ -19,17 +19,20 @@ import (
 //	              prefix  family, address, length of each usable range
 //	ipaddresses   id      family, address bytes [, name if it is not canonical]
 //	                      0, name               if the name is no address
-//	              owner   resource, group, namespace, name
+//	owned         id      resource, group, namespace, name of the owner, then
+//	                      the id of the IPAddress
 //
 // The id of an IPAddress serves look-ups by name and by address at once, and
-// its order is that of the addresses.
+// its order is that of the addresses. The index by owner is a table of a
+// database of its own, for go-memdb fills one with one processor: an initial
+// list goes into both at once.
 const (
 	tableServiceCIDRs = "servicecidrs"
 	tableIPAddresses  = "ipaddresses"
+	tableOwned        = "owned"
 	indexID           = "id"
 	indexIDPrefix     = "id_prefix"
 	indexPrefix       = "prefix"
-	indexOwner        = "owner"
 )
 
 func schema() *memdb.DBSchema {
@@ -45,8 +48,19 @@ func schema() *memdb.DBSchema {
 		tableIPAddresses: {
 			Name: tableIPAddresses,
 			Indexes: map[string]*memdb.IndexSchema{
-				indexID:    {Name: indexID, Unique: true, Indexer: keyed[*IPAddress]{(*IPAddress).key}},
-				indexOwner: {Name: indexOwner, Indexer: keyed[*IPAddress]{func(a *IPAddress) []byte { return a.Owner().key() }}},
+				indexID: {Name: indexID, Unique: true, Indexer: keyed[*IPAddress]{(*IPAddress).key}},
+			},
+		},
+	}}
+}
+
+func ownedSchema() *memdb.DBSchema {
+	return &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{
+		tableOwned: {
+			Name: tableOwned,
+			Indexes: map[string]*memdb.IndexSchema{
+				indexID: {Name: indexID, Unique: true, Indexer: keyed[*IPAddress]{
+					func(a *IPAddress) []byte { return append(a.Owner().key(), a.key()...) }}},
 			},
 		},
 	}}

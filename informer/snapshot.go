@@ -17,7 +17,7 @@ import (
 // nothing to take and holds memory only for what changed since.
 type Snapshot struct {
 	sequence           uint64
-	tables             *memdb.MemDB
+	tables, owned      *memdb.MemDB
 	present, unmanaged [2]*cidr.AddrSet
 	topology           *Topology
 	changed            chan struct{}
@@ -52,39 +52,39 @@ func (s *Snapshot) Unmanaged(f cidr.Family) *cidr.AddrSet {
 
 // ServiceCIDR returns the row of that name, nil if there is none.
 func (s *Snapshot) ServiceCIDR(name string) *ServiceCIDR {
-	return first[*ServiceCIDR](s, tableServiceCIDRs, indexID, []byte(name+"\x00"))
+	return first[*ServiceCIDR](s.tables, tableServiceCIDRs, indexID, []byte(name+"\x00"))
 }
 
 // ServiceCIDRs ranges over all rows in the order of their names.
 func (s *Snapshot) ServiceCIDRs() iter.Seq[*ServiceCIDR] {
-	return all[*ServiceCIDR](s, tableServiceCIDRs, indexIDPrefix, []byte{})
+	return all[*ServiceCIDR](s.tables, tableServiceCIDRs, indexIDPrefix, []byte{})
 }
 
 // ServiceCIDRsWith ranges over the rows that carry exactly that range.
 func (s *Snapshot) ServiceCIDRsWith(r cidr.Range) iter.Seq[*ServiceCIDR] {
-	return all[*ServiceCIDR](s, tableServiceCIDRs, indexPrefix, rangeKey(r))
+	return all[*ServiceCIDR](s.tables, tableServiceCIDRs, indexPrefix, rangeKey(r))
 }
 
 // IPAddress returns the row of that name, nil if there is none.
 func (s *Snapshot) IPAddress(name string) *IPAddress {
-	return first[*IPAddress](s, tableIPAddresses, indexID, nameKey(name))
+	return first[*IPAddress](s.tables, tableIPAddresses, indexID, nameKey(name))
 }
 
 // IPAddresses ranges over all rows: those whose name is no address first, then
 // by family and address.
 func (s *Snapshot) IPAddresses() iter.Seq[*IPAddress] {
-	return all[*IPAddress](s, tableIPAddresses, indexIDPrefix, []byte{})
+	return all[*IPAddress](s.tables, tableIPAddresses, indexIDPrefix, []byte{})
 }
 
 // IPAddressesAt ranges over the rows that stand for the address: one, unless
 // odd names are stored.
 func (s *Snapshot) IPAddressesAt(addr netip.Addr) iter.Seq[*IPAddress] {
-	return all[*IPAddress](s, tableIPAddresses, indexIDPrefix, addrKey(addr))
+	return all[*IPAddress](s.tables, tableIPAddresses, indexIDPrefix, addrKey(addr))
 }
 
 // IPAddressesOf ranges over the rows that the owner has.
 func (s *Snapshot) IPAddressesOf(o Owner) iter.Seq[*IPAddress] {
-	return all[*IPAddress](s, tableIPAddresses, indexOwner, o.key())
+	return all[*IPAddress](s.owned, tableOwned, indexIDPrefix, o.key())
 }
 
 // WatchIPAddress is IPAddress, and a channel that is closed when the view's row
@@ -99,8 +99,8 @@ func (s *Snapshot) WatchIPAddress(name string) (*IPAddress, <-chan struct{}) {
 	return found, ch
 }
 
-func first[T any](s *Snapshot, table, index string, key []byte) (row T) {
-	obj, err := s.tables.Txn(false).First(table, index, key)
+func first[T any](db *memdb.MemDB, table, index string, key []byte) (row T) {
+	obj, err := db.Txn(false).First(table, index, key)
 	if err != nil {
 		panic(schemaFault(err))
 	}
@@ -108,9 +108,9 @@ func first[T any](s *Snapshot, table, index string, key []byte) (row T) {
 	return row
 }
 
-func all[T any](s *Snapshot, table, index string, key []byte) iter.Seq[T] {
+func all[T any](db *memdb.MemDB, table, index string, key []byte) iter.Seq[T] {
 	return func(yield func(T) bool) {
-		it, err := s.tables.Txn(false).Get(table, index, key)
+		it, err := db.Txn(false).Get(table, index, key)
 		if err != nil {
 			panic(schemaFault(err))
 		}

@@ -67,8 +67,10 @@ type View struct {
 	// change once and in order. It guards what follows.
 	applyMu     sync.Mutex
 	tables      *memdb.MemDB
+	owned       *memdb.MemDB
 	present     [2]*cidr.AddrSet
 	unmanaged   [2]*cidr.AddrSet // of those present
+	odd         int              // rows with an address whose name is not canonical
 	topology    *Topology
 	subscribers []*subscriber // in the order of their subscription
 	logger      klog.Logger   // Run's
@@ -84,7 +86,7 @@ type subscriber struct{ tell func(Delta) }
 // event is one notification of an informer: an object that is there, or one
 // that is gone.
 type event struct {
-	obj  any // an object, or the row of an IPAddress; nil when gone
+	row  any // *IPAddress or *ServiceCIDR; nil when gone
 	gone goneObject
 }
 
@@ -141,7 +143,11 @@ func NewView(config Config) (*View, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tables: %w", err)
 	}
-	v.tables = tables
+	owned, err := memdb.NewMemDB(ownedSchema())
+	if err != nil {
+		return nil, fmt.Errorf("table of owners: %w", err)
+	}
+	v.tables, v.owned = tables, owned
 	v.topology = newTopology(nil, config.RequireFinalizer)
 	v.publish()
 	for i, source := range []struct {
@@ -232,13 +238,12 @@ func (v *View) Subscribe(f func(Delta)) (cancel func()) {
 // handler queues what the informer of one table's objects tells.
 func (v *View) handler(table string) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { v.enqueue(event{obj: obj}) },
+		AddFunc: func(obj any) { v.enqueue(event{row: rowOf(obj)}) },
 		UpdateFunc: func(old, obj any) {
 			// A relist tells of every object, changed or not.
-			if same(old, obj) {
-				return
+			if !same(old, obj) {
+				v.enqueue(event{row: rowOf(obj)})
 			}
-			v.enqueue(event{obj: obj})
 		},
 		DeleteFunc: func(obj any) {
 			if gone, ok := goneFrom(table, obj); ok {
@@ -246,6 +251,19 @@ func (v *View) handler(table string) cache.ResourceEventHandler {
 			}
 		},
 	}
+}
+
+// rowOf reads an object; nil if it is none of ours.
+func rowOf(obj any) any {
+	switch o := obj.(type) {
+	case *IPAddress: // by the transform of the view's own informers
+		return o
+	case *networkingv1.IPAddress:
+		return newIPAddress(o)
+	case *networkingv1.ServiceCIDR:
+		return NewServiceCIDR(o)
+	}
+	return nil
 }
 
 func same(old, obj any) bool {
@@ -309,27 +327,28 @@ func (v *View) apply(batch []event) {
 	v.applyMu.Lock()
 	defer v.applyMu.Unlock()
 	txn := v.tables.Txn(true)
-	b := &batchState{view: v, txn: txn}
+	b := &batchState{view: v, txn: txn, owned: newOwnedBatch(v.owned, len(batch))}
 	for _, e := range batch {
-		switch o := e.obj.(type) {
+		switch row := e.row.(type) {
 		case *IPAddress:
-			b.putIPAddress(o)
-		case *networkingv1.IPAddress:
-			b.putIPAddress(newIPAddress(o))
-		case *networkingv1.ServiceCIDR:
-			b.putServiceCIDR(NewServiceCIDR(o))
+			b.putIPAddress(row)
+		case *ServiceCIDR:
+			b.putServiceCIDR(row)
 		case nil:
 			b.remove(e.gone)
 		}
 	}
+	owned := b.owned.finish()
 	if !b.changed {
 		txn.Abort()
+		owned.Abort()
 		return
 	}
 	if b.delta.Topology {
 		v.topology = newTopology(b.serviceCIDRs(), v.config.RequireFinalizer)
 	}
 	txn.Commit()
+	owned.Commit()
 	b.delta.Snapshot = v.publish()
 	for _, s := range v.subscribers {
 		s.tell(b.delta)
@@ -340,6 +359,7 @@ func (v *View) apply(batch []event) {
 func (v *View) publish() *Snapshot {
 	s := &Snapshot{
 		tables:    v.tables.Snapshot(),
+		owned:     v.owned.Snapshot(),
 		present:   [2]*cidr.AddrSet{v.present[0].Clone(), v.present[1].Clone()},
 		unmanaged: [2]*cidr.AddrSet{v.unmanaged[0].Clone(), v.unmanaged[1].Clone()},
 		topology:  v.topology,
@@ -357,6 +377,7 @@ func (v *View) publish() *Snapshot {
 type batchState struct {
 	view    *View
 	txn     *memdb.Txn
+	owned   *ownedBatch
 	delta   Delta
 	changed bool
 }
@@ -366,7 +387,8 @@ func (b *batchState) putIPAddress(row *IPAddress) {
 	if old != nil && outdated(string(old.UID), old.ResourceVersion, string(row.UID), row.ResourceVersion) {
 		return
 	}
-	b.must(b.txn.Insert(tableIPAddresses, row))
+	must(b.txn.Insert(tableIPAddresses, row))
+	b.owned.put(old, row)
 	b.changed = true
 	if !row.Addr.IsValid() {
 		if old == nil {
@@ -375,9 +397,10 @@ func (b *batchState) putIPAddress(row *IPAddress) {
 		return
 	}
 	if old == nil && !row.Canonical {
+		b.view.odd++
 		b.view.logger.Info("IPAddress whose name is not canonical: the address counts as taken", "name", row.Name, "address", row.Addr)
 	}
-	b.note(row)
+	b.note(row, true)
 	b.delta.Appeared = append(b.delta.Appeared, row)
 }
 
@@ -386,7 +409,7 @@ func (b *batchState) putServiceCIDR(row *ServiceCIDR) {
 	if old != nil && outdated(string(old.UID), old.ResourceVersion, string(row.UID), row.ResourceVersion) {
 		return
 	}
-	b.must(b.txn.Insert(tableServiceCIDRs, row))
+	must(b.txn.Insert(tableServiceCIDRs, row))
 	b.changed, b.delta.Topology = true, true
 	for _, p := range row.Problems {
 		if old == nil || !slices.Contains(old.Problems, p) {
@@ -402,32 +425,39 @@ func (b *batchState) remove(gone goneObject) {
 		if row == nil || gone.uid != "" && gone.uid != string(row.UID) {
 			return
 		}
-		b.must(b.txn.Delete(gone.table, row))
+		must(b.txn.Delete(gone.table, row))
+		b.owned.put(row, nil)
 		b.changed = true
 		if !row.Addr.IsValid() {
 			return
 		}
-		b.note(row)
+		b.note(row, false)
+		if !row.Canonical {
+			b.view.odd--
+		}
 		b.delta.Vanished = append(b.delta.Vanished, row)
 	case tableServiceCIDRs:
 		row, _ := b.first(gone.table, []byte(gone.name+"\x00")).(*ServiceCIDR)
 		if row == nil || gone.uid != "" && gone.uid != string(row.UID) {
 			return
 		}
-		b.must(b.txn.Delete(gone.table, row))
+		must(b.txn.Delete(gone.table, row))
 		b.changed, b.delta.Topology = true, true
 	}
 }
 
 // note brings the sets in line with the rows that stand for the address of a
-// row that was just put or deleted.
-func (b *batchState) note(row *IPAddress) {
-	present, managed := false, false
-	it, err := b.txn.Get(tableIPAddresses, indexIDPrefix, addrKey(row.Addr))
-	b.must(err)
-	for obj := it.Next(); obj != nil; obj = it.Next() {
-		present = true
-		managed = managed || slices.Contains(b.view.config.Managers, obj.(*IPAddress).Manager())
+// row that was just put, or deleted.
+func (b *batchState) note(row *IPAddress, put bool) {
+	present, managed := put, put && b.managed(row)
+	if b.view.odd > 0 { // only an odd name can be a second row for the address
+		present, managed = false, false
+		it, err := b.txn.Get(tableIPAddresses, indexIDPrefix, addrKey(row.Addr))
+		must(err)
+		for obj := it.Next(); obj != nil; obj = it.Next() {
+			present = true
+			managed = managed || b.managed(obj.(*IPAddress))
+		}
 	}
 	i := familyIndex(cidr.FamilyOf(row.Addr))
 	if present {
@@ -442,9 +472,13 @@ func (b *batchState) note(row *IPAddress) {
 	}
 }
 
+func (b *batchState) managed(row *IPAddress) bool {
+	return slices.Contains(b.view.config.Managers, row.Manager())
+}
+
 func (b *batchState) serviceCIDRs() []*ServiceCIDR {
 	it, err := b.txn.Get(tableServiceCIDRs, indexIDPrefix, []byte{})
-	b.must(err)
+	must(err)
 	var rows []*ServiceCIDR
 	for obj := it.Next(); obj != nil; obj = it.Next() {
 		rows = append(rows, obj.(*ServiceCIDR))
@@ -454,11 +488,11 @@ func (b *batchState) serviceCIDRs() []*ServiceCIDR {
 
 func (b *batchState) first(table string, key []byte) any {
 	obj, err := b.txn.First(table, indexID, key)
-	b.must(err)
+	must(err)
 	return obj
 }
 
-func (b *batchState) must(err error) {
+func must(err error) {
 	if err != nil {
 		panic(schemaFault(err))
 	}

@@ -91,10 +91,10 @@ func TestView_EqualsModelUnderAnyEvents(t *testing.T) {
 						obj := ipAddress(name, uid, strconv.Itoa(version), rapid.SampledFrom(owners).Draw(t, "owner"))
 						obj.Labels = map[string]string{LabelManagedBy: rapid.SampledFrom([]string{"", "other", DefaultManager}).Draw(t, "manager")}
 						model[name] = obj
-						batch = append(batch, event{obj: obj})
+						batch = append(batch, event{row: rowOf(obj)})
 					case 2: // stale news of the same object: ignored
 						if m := model[name]; m != nil {
-							batch = append(batch, event{obj: ipAddress(name, string(m.UID), "7", owners[1])})
+							batch = append(batch, event{row: rowOf(ipAddress(name, string(m.UID), "7", owners[1]))})
 						}
 					case 3: // gone
 						if m := model[name]; m != nil {
@@ -186,9 +186,9 @@ var unusedClient = simapi.New().Client("unused")
 func TestView_IndexesByNamePrefixAndOwner(t *testing.T) {
 	v := newTestView(t, Config{})
 	v.apply([]event{
-		{obj: serviceCIDR("a", []string{"10.0.0.0/24", "2001:db8::/112"})},
-		{obj: serviceCIDR("b", []string{"10.0.0.0/24"})},
-		{obj: serviceCIDR("bb", []string{"10.0.0.0/25"})},
+		{row: rowOf(serviceCIDR("a", []string{"10.0.0.0/24", "2001:db8::/112"}))},
+		{row: rowOf(serviceCIDR("b", []string{"10.0.0.0/24"}))},
+		{row: rowOf(serviceCIDR("bb", []string{"10.0.0.0/25"}))},
 	})
 	s := v.Snapshot()
 	if got := s.ServiceCIDR("b"); got == nil || got.Name != "b" {
@@ -205,7 +205,7 @@ func TestView_IndexesByNamePrefixAndOwner(t *testing.T) {
 		t.Errorf("carry 10.0.0.0/24: %v", names)
 	}
 	// A range of one dual-stack object is dropped by an update.
-	v.apply([]event{{obj: serviceCIDR("b", []string{"10.9.0.0/24"})}})
+	v.apply([]event{{row: rowOf(serviceCIDR("b", []string{"10.9.0.0/24"}))}})
 	if got := len(collect(v.Snapshot().ServiceCIDRsWith(cidr.MustParse("10.0.0.0/24")))); got != 1 {
 		t.Errorf("%d carry 10.0.0.0/24 after the update", got)
 	}
@@ -225,7 +225,7 @@ func TestView_ChangedAndWatchChannels(t *testing.T) {
 		default:
 		}
 	}
-	v.apply([]event{{obj: ipAddress("10.0.0.1", "u", "1", Owner{})}})
+	v.apply([]event{{row: rowOf(ipAddress("10.0.0.1", "u", "1", Owner{}))}})
 	<-s.Changed()
 	<-watched
 	if v.Snapshot().Sequence() <= s.Sequence() {
@@ -241,7 +241,7 @@ func TestView_ChangedAndWatchChannels(t *testing.T) {
 
 func TestView_SubscriberGetsEverythingOnceAndInOrder(t *testing.T) {
 	v := newTestView(t, Config{})
-	v.apply([]event{{obj: ipAddress("10.0.0.1", "u", "1", Owner{})}})
+	v.apply([]event{{row: rowOf(ipAddress("10.0.0.1", "u", "1", Owner{}))}})
 	var got []string
 	var last uint64
 	cancel := v.Subscribe(func(d Delta) {
@@ -261,10 +261,10 @@ func TestView_SubscriberGetsEverythingOnceAndInOrder(t *testing.T) {
 			got = append(got, "topology")
 		}
 	})
-	v.apply([]event{{obj: ipAddress("10.0.0.2", "u", "2", Owner{})}})
-	v.apply([]event{{gone: goneObject{table: tableIPAddresses, name: "10.0.0.1"}}, {obj: serviceCIDR("a", []string{"10.0.0.0/24"})}})
+	v.apply([]event{{row: rowOf(ipAddress("10.0.0.2", "u", "2", Owner{}))}})
+	v.apply([]event{{gone: goneObject{table: tableIPAddresses, name: "10.0.0.1"}}, {row: rowOf(serviceCIDR("a", []string{"10.0.0.0/24"}))}})
 	cancel()
-	v.apply([]event{{obj: ipAddress("10.0.0.3", "u", "3", Owner{})}})
+	v.apply([]event{{row: rowOf(ipAddress("10.0.0.3", "u", "3", Owner{}))}})
 	if want := []string{"initial 1", "+10.0.0.2", "-10.0.0.1", "topology"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
