@@ -27,6 +27,7 @@ type IPAddress struct {
 	Addr netip.Addr
 	// Canonical reports whether Name is the one canonical spelling of Addr.
 	Canonical       bool
+	created         uint32 // Unix seconds, until 2106
 	UID             types.UID
 	ResourceVersion string
 	// Nonce marks the call that created the object, empty if none did.
@@ -36,7 +37,6 @@ type IPAddress struct {
 	ownerScope unique.Handle[Owner] // the owner but for its name
 	ownerName  string
 	manager    unique.Handle[string]
-	created    int64 // Unix seconds
 }
 
 // Owner is the object that has the address, the zero Owner if none is named.
@@ -51,7 +51,7 @@ func (a *IPAddress) Owner() Owner {
 func (a *IPAddress) Manager() string { return a.manager.Value() }
 
 // Created is the object's creationTimestamp, of one second's precision.
-func (a *IPAddress) Created() time.Time { return time.Unix(a.created, 0) }
+func (a *IPAddress) Created() time.Time { return time.Unix(int64(a.created), 0) }
 
 // GetObjectMeta lets an informer keep rows in place of objects: what client-go
 // reads of a stored object is its name and version.
@@ -68,7 +68,7 @@ func newIPAddress(obj *networkingv1.IPAddress) *IPAddress {
 		Nonce:           obj.Annotations[AnnotationNonce],
 		ownerName:       owner.Name,
 		manager:         unique.Make(obj.Labels[LabelManagedBy]),
-		created:         obj.CreationTimestamp.Unix(),
+		created:         uint32(max(0, obj.CreationTimestamp.Unix())),
 	}
 	owner.Name = ""
 	row.ownerScope = unique.Make(owner)

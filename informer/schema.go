@@ -17,7 +17,7 @@ import (
 //
 //	servicecidrs  id      name
 //	              prefix  family, address, length of each usable range
-//	ipaddresses   id      family, address bytes [, name if it is not canonical]
+//	ipaddresses   id      family, address digits [, name if it is not canonical]
 //	                      0, name               if the name is no address
 //	owned         id      resource, group, namespace, name of the owner, then
 //	                      the id of the IPAddress
@@ -111,14 +111,16 @@ func rangeKey(r cidr.Range) []byte {
 	return append(addrKey(r.Prefix().Addr()), byte(r.Prefix().Bits()))
 }
 
-// addrKey is the family and the bytes of an address, of fixed length per family.
+// addrKey is the family and the hexadecimal digits of an address, of fixed
+// length per family. Digits, not bytes: go-memdb copies the nodes on the way to
+// a row, and one for bytes has up to 256 edges, 4 KiB.
 func addrKey(addr netip.Addr) []byte {
-	if addr.Is4() {
-		b := addr.As4()
-		return append([]byte{byte(cidr.IPv4)}, b[:]...)
+	family := cidr.FamilyOf(addr)
+	key := append(make([]byte, 0, 1+family.Bits()/4), byte(family))
+	for _, b := range addr.AsSlice() {
+		key = append(key, b>>4, b&0xf)
 	}
-	b := addr.As16()
-	return append([]byte{byte(cidr.IPv6)}, b[:]...)
+	return key
 }
 
 func (a *IPAddress) key() []byte {
