@@ -87,7 +87,7 @@ type subscriber struct{ tell func(Delta) }
 // that is gone.
 type event struct {
 	row  any // *IPAddress or *ServiceCIDR; nil when gone
-	gone goneObject
+	gone *goneObject
 }
 
 type goneObject struct {
@@ -247,7 +247,7 @@ func (v *View) handler(table string) cache.ResourceEventHandler {
 		},
 		DeleteFunc: func(obj any) {
 			if gone, ok := goneFrom(table, obj); ok {
-				v.enqueue(event{gone: gone})
+				v.enqueue(event{gone: &gone})
 			}
 		},
 	}
@@ -335,7 +335,7 @@ func (v *View) apply(batch []event) {
 		case *ServiceCIDR:
 			b.putServiceCIDR(row)
 		case nil:
-			b.remove(e.gone)
+			b.remove(*e.gone)
 		}
 	}
 	owned := b.owned.finish()

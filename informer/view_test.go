@@ -99,7 +99,7 @@ func TestView_EqualsModelUnderAnyEvents(t *testing.T) {
 					case 3: // gone
 						if m := model[name]; m != nil {
 							gone, _ := goneFrom(tableIPAddresses, m)
-							batch = append(batch, event{gone: gone})
+							batch = append(batch, event{gone: &gone})
 							delete(model, name)
 						}
 					case 4: // tombstone, with a state that may be of another object, or none
@@ -108,12 +108,12 @@ func TestView_EqualsModelUnderAnyEvents(t *testing.T) {
 							last = ipAddress(name, "long gone", "3", owners[0])
 						}
 						if gone, ok := goneFrom(tableIPAddresses, cache.DeletedFinalStateUnknown{Key: name, Obj: last}); ok {
-							batch = append(batch, event{gone: gone})
+							batch = append(batch, event{gone: &gone})
 							delete(model, name)
 						}
 					case 5: // gone, but of an object that was replaced: ignored
 						gone, _ := goneFrom(tableIPAddresses, ipAddress(name, "another", "3", owners[0]))
-						batch = append(batch, event{gone: gone})
+						batch = append(batch, event{gone: &gone})
 					}
 				}
 				v.apply(batch)
@@ -233,7 +233,7 @@ func TestView_ChangedAndWatchChannels(t *testing.T) {
 	}
 	// News without a change publishes nothing.
 	s = v.Snapshot()
-	v.apply([]event{{gone: goneObject{table: tableIPAddresses, name: "10.0.0.9"}}})
+	v.apply([]event{{gone: &goneObject{table: tableIPAddresses, name: "10.0.0.9"}}})
 	if v.Snapshot() != s {
 		t.Error("a snapshot was published although nothing changed")
 	}
@@ -262,7 +262,7 @@ func TestView_SubscriberGetsEverythingOnceAndInOrder(t *testing.T) {
 		}
 	})
 	v.apply([]event{{row: rowOf(ipAddress("10.0.0.2", "u", "2", Owner{}))}})
-	v.apply([]event{{gone: goneObject{table: tableIPAddresses, name: "10.0.0.1"}}, {row: rowOf(serviceCIDR("a", []string{"10.0.0.0/24"}))}})
+	v.apply([]event{{gone: &goneObject{table: tableIPAddresses, name: "10.0.0.1"}}, {row: rowOf(serviceCIDR("a", []string{"10.0.0.0/24"}))}})
 	cancel()
 	v.apply([]event{{row: rowOf(ipAddress("10.0.0.3", "u", "3", Owner{}))}})
 	if want := []string{"initial 1", "+10.0.0.2", "-10.0.0.1", "topology"}; !slices.Equal(got, want) {
