@@ -182,12 +182,7 @@ func (p *Pool) Taken(f cidr.Family) Taken {
 	return Taken{busy: s.busy.Clone(), resting: s.resting.Clone()}
 }
 
-func (p *Pool) space(f cidr.Family) *space {
-	if f == cidr.IPv4 {
-		return p.spaces[0]
-	}
-	return p.spaces[1]
-}
+func (p *Pool) space(f cidr.Family) *space { return p.spaces[f.Index()] }
 
 // follow takes a change of the view into the spaces.
 func (p *Pool) follow(d informer.Delta) {

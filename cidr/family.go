@@ -112,3 +112,11 @@ const (
 	mappedFirst = 0xffff_0000_0000
 	mappedLast  = 0xffff_ffff_ffff
 )
+
+// Index is 0 for IPv4 and 1 for any other family: the place of what is kept per family in an array of two.
+func (f Family) Index() int {
+	if f == IPv4 {
+		return 0
+	}
+	return 1
+}

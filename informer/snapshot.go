@@ -38,7 +38,7 @@ func (s *Snapshot) Present(f cidr.Family) *cidr.AddrSet {
 	if !f.IsValid() {
 		return nil
 	}
-	return s.present[familyIndex(f)]
+	return s.present[f.Index()]
 }
 
 // Unmanaged is the part of Present that nobody's label of Config.Managers
@@ -47,7 +47,7 @@ func (s *Snapshot) Unmanaged(f cidr.Family) *cidr.AddrSet {
 	if !f.IsValid() {
 		return nil
 	}
-	return s.unmanaged[familyIndex(f)]
+	return s.unmanaged[f.Index()]
 }
 
 // ServiceCIDR returns the row of that name, nil if there is none.
@@ -125,10 +125,3 @@ func all[T any](db *memdb.MemDB, table, index string, key []byte) iter.Seq[T] {
 // schemaFault marks an error that only a table or index of the wrong name can
 // give: no input leads to it.
 func schemaFault(err error) string { return "informer: schema: " + err.Error() }
-
-func familyIndex(f cidr.Family) int {
-	if f == cidr.IPv4 {
-		return 0
-	}
-	return 1
-}

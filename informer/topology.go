@@ -76,14 +76,14 @@ func newTopology(rows []*ServiceCIDR, requireFinalizer bool) *Topology {
 				t.index.Insert(r, p)
 			}
 			p.Members = append(p.Members, row)
-			t.exist[familyIndex(r.Family())] = true
+			t.exist[r.Family().Index()] = true
 			if row.WhyNot(requireFinalizer) != "" {
 				continue
 			}
 			if !p.Ready || row.Priority > p.Priority {
 				p.Priority = row.Priority
 			}
-			p.Ready, t.ready[familyIndex(r.Family())] = true, true
+			p.Ready, t.ready[r.Family().Index()] = true, true
 		}
 	}
 	slices.SortFunc(t.prefixes, func(a, b *Prefix) int { return a.Range.Compare(b.Range) })
@@ -118,10 +118,10 @@ func (t *Topology) Maximal(f cidr.Family) []*Prefix {
 }
 
 // Exist reports whether there is any prefix of the family.
-func (t *Topology) Exist(f cidr.Family) bool { return f.IsValid() && t.exist[familyIndex(f)] }
+func (t *Topology) Exist(f cidr.Family) bool { return f.IsValid() && t.exist[f.Index()] }
 
 // AnyReady reports whether any prefix of the family is ready.
-func (t *Topology) AnyReady(f cidr.Family) bool { return f.IsValid() && t.ready[familyIndex(f)] }
+func (t *Topology) AnyReady(f cidr.Family) bool { return f.IsValid() && t.ready[f.Index()] }
 
 // Get returns the prefix of a range.
 func (t *Topology) Get(r cidr.Range) (*Prefix, bool) { return t.index.Get(r) }

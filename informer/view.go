@@ -459,7 +459,7 @@ func (b *batchState) note(row *IPAddress, put bool) {
 			managed = managed || b.managed(obj.(*IPAddress))
 		}
 	}
-	i := familyIndex(cidr.FamilyOf(row.Addr))
+	i := cidr.FamilyOf(row.Addr).Index()
 	if present {
 		b.view.present[i].Add(row.Addr)
 	} else {

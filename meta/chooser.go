@@ -57,13 +57,6 @@ func newBallot(as []*allocator.Allocator) ballot {
 	return b
 }
 
-func familyIndex(f cidr.Family) int {
-	if f == cidr.IPv4 {
-		return 0
-	}
-	return 1
-}
-
 // freeChanged takes a count of the pool, whose lock is held.
 func (c *chooser) freeChanged(a *allocator.Allocator, phase allocator.Phase, free cidr.Uint128) {
 	c.mu.Lock()
@@ -80,7 +73,7 @@ func (c *chooser) freeChanged(a *allocator.Allocator, phase allocator.Phase, fre
 }
 
 func (c *chooser) weigh(a *allocator.Allocator, e *entry, phase allocator.Phase) {
-	c.ballots[familyIndex(a.Range().Family())].trees[phase].Set(e.slot, c.strategy.Rank(weighting.Candidate{
+	c.ballots[a.Range().Family().Index()].trees[phase].Set(e.slot, c.strategy.Rank(weighting.Candidate{
 		Free:     e.free[phase],
 		Size:     a.Range().BandSpan(phase.Band()).Size(),
 		Priority: e.priority,
@@ -91,7 +84,7 @@ func (c *chooser) weigh(a *allocator.Allocator, e *entry, phase allocator.Phase)
 func (c *chooser) replace(allocators []*allocator.Allocator, prefixes []*informer.Prefix) {
 	var families [2][]*allocator.Allocator
 	for _, a := range allocators {
-		i := familyIndex(a.Range().Family())
+		i := a.Range().Family().Index()
 		families[i] = append(families[i], a)
 	}
 	c.mu.Lock()
@@ -123,7 +116,7 @@ func (c *chooser) replace(allocators []*allocator.Allocator, prefixes []*informe
 func (c *chooser) draw(f cidr.Family, phase allocator.Phase, leftOut func(cidr.Range) bool) (*allocator.Allocator, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	b := &c.ballots[familyIndex(f)]
+	b := &c.ballots[f.Index()]
 	if leftOut == nil {
 		slot, ok := b.trees[phase].Draw(c.random)
 		if !ok {

@@ -92,7 +92,7 @@ func (m *MetaAllocator) known() (*informer.Topology, [2]allocator.Taken) {
 func countBands(r cidr.Range, taken [2]allocator.Taken) [2]BandStatus {
 	var out [2]BandStatus
 	for i, span := range []cidr.Span{r.Static(), r.Dynamic()} {
-		size, used := span.Size(), cidr.U128(taken[familyIndex(r.Family())].Count(span))
+		size, used := span.Size(), cidr.U128(taken[r.Family().Index()].Count(span))
 		out[i] = BandStatus{Size: size, Taken: used, Free: size.Sub(used)}
 	}
 	return out
