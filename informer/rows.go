@@ -94,6 +94,9 @@ type ServiceCIDR struct {
 	ReadyStatus  metav1.ConditionStatus
 	ReadyReason  string
 	ReadyMessage string
+	// Generation is the one of the spec, ReadyGeneration the one that the Ready
+	// condition was made for.
+	Generation, ReadyGeneration int64
 	// Terminating reports a deletionTimestamp.
 	Terminating bool
 	// HasFinalizer reports Finalizer among its finalizers.
@@ -128,11 +131,13 @@ func NewServiceCIDR(obj *networkingv1.ServiceCIDR) *ServiceCIDR {
 		UID:             obj.UID,
 		ResourceVersion: obj.ResourceVersion,
 		Created:         obj.CreationTimestamp.Time,
+		Generation:      obj.Generation,
 		Terminating:     obj.DeletionTimestamp != nil,
 		HasFinalizer:    slices.Contains(obj.Finalizers, Finalizer),
 	}
 	if c := meta.FindStatusCondition(obj.Status.Conditions, networkingv1.ServiceCIDRConditionReady); c != nil {
 		row.ReadyStatus, row.ReadyReason, row.ReadyMessage = c.Status, c.Reason, c.Message
+		row.ReadyGeneration = c.ObservedGeneration
 	}
 	for _, s := range obj.Spec.CIDRs {
 		r, notes, err := cidr.ParseLenient(s)

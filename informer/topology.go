@@ -4,6 +4,7 @@
 package informer
 
 import (
+	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -133,6 +134,26 @@ func (t *Topology) Covering(addr netip.Addr) []*Prefix {
 		out = append(out, p)
 	}
 	return out
+}
+
+// Containing ranges over the prefixes, ready or not, that cover the range, itself
+// included, the longest first.
+func (t *Topology) Containing(r cidr.Range) iter.Seq[*Prefix] {
+	return values(t.index.CoveringRange(r))
+}
+
+// Within ranges over the prefixes, ready or not, that the range covers, itself
+// included, an outer one before what it contains and else by address.
+func (t *Topology) Within(r cidr.Range) iter.Seq[*Prefix] { return values(t.index.Within(r)) }
+
+func values(seq iter.Seq2[cidr.Range, *Prefix]) iter.Seq[*Prefix] {
+	return func(yield func(*Prefix) bool) {
+		for _, p := range seq {
+			if !yield(p) {
+				return
+			}
+		}
+	}
 }
 
 // RequiresFinalizer reports whether a ServiceCIDR without Finalizer counts as

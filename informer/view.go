@@ -216,6 +216,9 @@ func (v *View) HasSynced() bool {
 	}
 }
 
+// Managers are the managed-by labels that the view counts as ours.
+func (v *View) Managers() []string { return slices.Clone(v.config.Managers) }
+
 // Snapshot is the view as it is now. It never blocks.
 func (v *View) Snapshot() *Snapshot { return v.snapshot.Load() }
 
