@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,7 +36,7 @@ func (p Phase) String() string {
 type Call struct {
 	Replica   string
 	Verb      string // create, get, list, watch, update, patch, delete, deletecollection
-	Resource  string // as in RBAC: "ipaddresses", "servicecidrs", "servicecidrs/status"
+	Resource  string // as in RBAC: "ipaddresses", "services", "servicecidrs/status"
 	Namespace string
 	Name      string // "" for list, watch and deletecollection
 	Phase     Phase
@@ -169,9 +170,23 @@ func (s *Server) do(ctx context.Context, c Call, apply func() error) error {
 
 // requestError wraps err as net/http does: errors.Is sees through it.
 func requestError(c Call, err error) error {
-	u := "https://simapi.invalid/apis/networking.k8s.io/v1/" + c.Resource
+	resource, subresource, _ := strings.Cut(c.Resource, "/")
+	u := "https://simapi.invalid/apis/networking.k8s.io/v1"
+	switch resource {
+	case "services":
+		u = "https://simapi.invalid/api/v1"
+	case "leases":
+		u = "https://simapi.invalid/apis/coordination.k8s.io/v1"
+	}
+	if c.Namespace != "" {
+		u += "/namespaces/" + c.Namespace
+	}
+	u += "/" + resource
 	if c.Name != "" {
 		u += "/" + c.Name
+	}
+	if subresource != "" {
+		u += "/" + subresource
 	}
 	return &url.Error{Op: httpVerb(c.Verb), URL: u, Err: err}
 }

@@ -4,10 +4,14 @@
 package simapi
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -48,6 +52,7 @@ func (r resourceClient[T, L]) key(name string) key { return key{r.namespace, nam
 
 func (r resourceClient[T, L]) Create(ctx context.Context, obj T, opts metav1.CreateOptions) (T, error) {
 	return r.call(ctx, "create", "", obj.GetName(), func() (T, error) {
+		opts.FieldManager = cmp.Or(opts.FieldManager, r.replica)
 		return r.store.create(r.namespace, obj, opts)
 	})
 }
@@ -58,6 +63,7 @@ func (r resourceClient[T, L]) Update(ctx context.Context, obj T, opts metav1.Upd
 
 func (r resourceClient[T, L]) update(ctx context.Context, obj T, opts metav1.UpdateOptions, subresource string) (T, error) {
 	return r.call(ctx, "update", subresource, obj.GetName(), func() (T, error) {
+		opts.FieldManager = cmp.Or(opts.FieldManager, r.replica)
 		return r.store.replace(r.key(obj.GetName()), subresource, obj, opts)
 	})
 }
@@ -68,8 +74,30 @@ func (r resourceClient[T, L]) Patch(ctx context.Context, name string, pt types.P
 		subresource = subresources[0]
 	}
 	return r.call(ctx, "patch", subresource, name, func() (T, error) {
+		if errs := metav1validation.ValidatePatchOptions(&opts, pt); len(errs) > 0 {
+			return r.store.kind.new(), apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("PatchOptions").GroupKind(), "", errs)
+		}
+		if pt == types.ApplyYAMLPatchType {
+			return r.store.apply(r.key(name), subresource, data, opts)
+		}
+		opts.FieldManager = cmp.Or(opts.FieldManager, r.replica)
 		return r.store.patch(r.key(name), subresource, pt, data, opts)
 	})
+}
+
+// applyConfig is server-side apply as the typed client does it: a patch.
+func applyConfig[T object, L runtime.Object, C interface {
+	comparable
+	GetName() *string
+}](ctx context.Context, r resourceClient[T, L], config C, opts metav1.ApplyOptions, subresource string) (T, error) {
+	if config == *new(C) || config.GetName() == nil {
+		return r.store.kind.new(), errors.New("the object to apply must be there and have a name")
+	}
+	data, err := json.Marshal(config)
+	if err != nil {
+		return r.store.kind.new(), err
+	}
+	return r.Patch(ctx, *config.GetName(), types.ApplyYAMLPatchType, data, opts.ToPatchOptions(), subresource)
 }
 
 func (r resourceClient[T, L]) Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error) {
@@ -127,10 +155,6 @@ func (r resourceClient[T, L]) Watch(ctx context.Context, opts metav1.ListOptions
 		return nil, err
 	}
 	return w, nil
-}
-
-func (r resourceClient[T, L]) noApply() (T, error) {
-	return r.store.kind.new(), apierrors.NewMethodNotSupported(r.store.kind.groupResource(), "apply")
 }
 
 // values copies stored objects into the items of a list.

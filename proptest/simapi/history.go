@@ -35,7 +35,7 @@ func (st *store[T]) record(c change[T]) {
 
 // eventFor is the event that a watch with a selector sees: an object that starts or
 // ceases to match comes or goes.
-func eventFor[T object](c change[T], sel selector) (watch.Event, bool) {
+func eventFor[T object](c change[T], sel selector[T]) (watch.Event, bool) {
 	now := c.kind != watch.Deleted && sel.matches(c.object)
 	before := c.kind != watch.Added && sel.matches(c.previous)
 	switch {
@@ -110,7 +110,7 @@ func (s *Server) notOlderThan(resourceVersion string) (uint64, error) {
 }
 
 // notCompacted refuses a revision whose changes are forgotten. The caller holds s.mu.
-func (s *Server) notCompacted(revision uint64) error {
+func (s *Server) notCompacted(revision uint64) *apierrors.StatusError {
 	if revision < s.compacted {
 		return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", revision, s.compacted))
 	}

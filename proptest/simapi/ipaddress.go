@@ -96,7 +96,7 @@ type ipAddressClient struct {
 	resourceClient[*networkingv1.IPAddress, *networkingv1.IPAddressList]
 }
 
-// Apply is not simulated: it answers MethodNotSupported.
-func (r ipAddressClient) Apply(context.Context, *networkingv1apply.IPAddressApplyConfiguration, metav1.ApplyOptions) (*networkingv1.IPAddress, error) {
-	return r.noApply()
+// Apply is not simulated: it is answered MethodNotSupported.
+func (r ipAddressClient) Apply(ctx context.Context, config *networkingv1apply.IPAddressApplyConfiguration, opts metav1.ApplyOptions) (*networkingv1.IPAddress, error) {
+	return applyConfig(ctx, r.resourceClient, config, opts, "")
 }

@@ -11,12 +11,16 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 )
 
-// patch applies a patch to the stored object; a resourceVersion or UID in it is a
-// precondition, as in an update.
+// patch applies a patch to the stored object. A resourceVersion or a UID in it is a
+// precondition. As on a real server, another UID is Invalid, not the Conflict that it
+// is in an update.
 func (st *store[T]) patch(k key, subresource string, pt types.PatchType, data []byte, opts metav1.PatchOptions) (T, error) {
 	s := st.server
 	s.mu.Lock()
@@ -30,12 +34,44 @@ func (st *store[T]) patch(k key, subresource string, pt types.PatchType, data []
 		if err != nil {
 			return old, err
 		}
-		obj := st.kind.new()
-		if err := json.Unmarshal(patched, obj); err != nil {
-			return old, apierrors.NewBadRequest("the patched object does not decode: " + err.Error())
+		obj, err := st.decode(patched)
+		if err != nil {
+			return old, err
 		}
-		return obj, nil
+		return st.owners.update(old, obj, subresource, opts.FieldManager)
 	})
+}
+
+// apply is server-side apply. A UID or a resourceVersion in the configuration is a
+// precondition, as in a patch; of an absent object only the UID is, and a Conflict.
+func (st *store[T]) apply(k key, subresource string, data []byte, opts metav1.PatchOptions) (T, error) {
+	if st.owners == nil {
+		return st.kind.new(), apierrors.NewMethodNotSupported(st.kind.groupResource(), "apply")
+	}
+	config := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(data, &config.Object); err != nil {
+		return st.kind.new(), apierrors.NewBadRequest("the configuration does not decode: " + err.Error())
+	}
+	force := ptr.Deref(opts.Force, false)
+	s := st.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, exists := st.objects[k]; exists || subresource != "" {
+		return st.change(k, subresource, opts.DryRun, func(old T) (T, error) {
+			return st.owners.apply(old, config, subresource, opts.FieldManager, force)
+		})
+	}
+	obj, err := st.owners.apply(st.kind.new(), config, "", opts.FieldManager, force)
+	if err != nil {
+		return obj, err
+	}
+	if uid := obj.GetUID(); uid != "" {
+		return obj, st.conflict(k, preconditionFailed("UID", string(uid), ""))
+	}
+	if obj.GetName() != k.name {
+		return obj, st.nameMismatch(obj.GetName(), k)
+	}
+	return st.insert(k.namespace, obj, opts.DryRun)
 }
 
 func (st *store[T]) applyPatch(original []byte, pt types.PatchType, data []byte) ([]byte, error) {
@@ -48,8 +84,6 @@ func (st *store[T]) applyPatch(original []byte, pt types.PatchType, data []byte)
 		patched, err = strategicpatch.StrategicMergePatch(original, data, st.kind.new())
 	case types.JSONPatchType:
 		patched, err = jsonPatch(original, data)
-	case types.ApplyYAMLPatchType, types.ApplyCBORPatchType:
-		return nil, apierrors.NewMethodNotSupported(st.kind.groupResource(), "apply")
 	default:
 		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status:  metav1.StatusFailure,

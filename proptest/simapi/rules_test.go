@@ -80,6 +80,11 @@ func TestCreate_FillsInWhatTheSystemOwns(t *testing.T) {
 	want.ResourceVersion = strconv.FormatUint(s.Revision(), 10)
 	want.Generation = 1
 	want.CreationTimestamp = metav1.NewTime(now.Truncate(time.Second))
+	want.ManagedFields = []metav1.ManagedFieldsEntry{{
+		Manager: "a", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "networking.k8s.io/v1",
+		Time:       ptr.To(metav1.NewTime(now.Truncate(time.Second))),
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:cidrs":{}}}`),
+	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("created object (-want +got):\n%s", diff)
 	}
@@ -437,13 +442,15 @@ func TestPatch_Rules(t *testing.T) {
 			func(o *networkingv1.ServiceCIDR) bool { return len(o.Finalizers) == 0 }},
 		"JSON with a test that fails": {types.JSONPatchType, `[{"op":"test","path":"/metadata/finalizers/0","value":"other"}]`, isInvalid, nil},
 		"stale resourceVersion":       {types.MergePatchType, `{"metadata":{"resourceVersion":"1"}}`, isConflict, nil},
-		"another UID":                 {types.MergePatchType, `{"metadata":{"uid":"other"}}`, isConflict, nil},
+		"another UID":                 {types.MergePatchType, `{"metadata":{"uid":"other"}}`, isInvalid, nil},
+		"another UID, and stale":      {types.MergePatchType, `{"metadata":{"uid":"other","resourceVersion":"1"}}`, isConflict, nil},
 		"another name":                {types.MergePatchType, `{"metadata":{"name":"y"}}`, isBadRequest, nil},
 		"not JSON":                    {types.MergePatchType, `{`, isBadRequest, nil},
 		"JSON patch of no list":       {types.JSONPatchType, `{}`, isBadRequest, nil},
 		"another type":                {types.MergePatchType, `{"spec":{"cidrs":7}}`, isBadRequest, nil},
 		"immutable":                   {types.MergePatchType, `{"spec":{"cidrs":["10.7.0.0/24"]}}`, isInvalid, nil},
-		"apply":                       {types.ApplyYAMLPatchType, `{}`, isNotSupported, nil},
+		"apply without a manager":     {types.ApplyYAMLPatchType, `{}`, isInvalid, nil},
+		"apply in CBOR":               {types.ApplyCBORPatchType, `{}`, isInvalid, nil},
 		"unknown":                     {"text/plain", `{}`, isMediaType, nil},
 		"status is not touched": {types.MergePatchType, `{"status":{"conditions":null}}`, isOK,
 			func(o *networkingv1.ServiceCIDR) bool { return len(o.Status.Conditions) == 1 }},
@@ -474,16 +481,6 @@ func TestPatch_Rules(t *testing.T) {
 			t.Errorf("conditions %v, want Ready merged to False", c)
 		}
 	})
-}
-
-func TestApply_IsNotSupported(t *testing.T) {
-	client := newServer(t).Client("a")
-	_, err := client.IPAddresses().Apply(t.Context(), nil, metav1.ApplyOptions{})
-	expect(t, isNotSupported, err)
-	_, err = client.ServiceCIDRs().Apply(t.Context(), nil, metav1.ApplyOptions{})
-	expect(t, isNotSupported, err)
-	_, err = client.ServiceCIDRs().ApplyStatus(t.Context(), nil, metav1.ApplyOptions{})
-	expect(t, isNotSupported, err)
 }
 
 func TestDryRun_ValidatesAndWritesNothing(t *testing.T) {

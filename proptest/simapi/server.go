@@ -8,9 +8,13 @@ import (
 	"sync"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	networkingv1client "k8s.io/client-go/kubernetes/typed/networking/v1"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -24,6 +28,8 @@ type Server struct {
 
 	ipAddresses  *store[*networkingv1.IPAddress]
 	serviceCIDRs *store[*networkingv1.ServiceCIDR]
+	services     *store[*corev1.Service]
+	leases       *store[*coordinationv1.Lease]
 	calls        interceptor
 
 	closing  chan struct{} // closed by Close; frees blocked calls
@@ -57,6 +63,8 @@ func New(opts ...Option) *Server {
 	}
 	s.ipAddresses = newStore(s, ipAddressKind())
 	s.serviceCIDRs = newStore(s, serviceCIDRKind())
+	s.services = newStore(s, serviceKind())
+	s.leases = newStore(s, leaseKind())
 	for _, opt := range opts {
 		opt(s)
 	}
@@ -100,6 +108,8 @@ func (s *Server) Compact() {
 	s.compacted = s.revision
 	s.ipAddresses.history = nil
 	s.serviceCIDRs.history = nil
+	s.services.history = nil
+	s.leases.history = nil
 }
 
 // Client returns the identity of one replica. Faults, holds and call counts can be
@@ -108,7 +118,8 @@ func (s *Server) Client(replica string) *Client {
 	return &Client{server: s, replica: replica}
 }
 
-// Client is one replica's access to the server. It is safe for concurrent use.
+// Client is one replica's access to the server. It is safe for concurrent use. Its
+// name is also the field manager of the writes that name none.
 type Client struct {
 	server  *Server
 	replica string
@@ -117,6 +128,8 @@ type Client struct {
 var (
 	_ networkingv1client.IPAddressesGetter  = (*Client)(nil)
 	_ networkingv1client.ServiceCIDRsGetter = (*Client)(nil)
+	_ corev1client.ServicesGetter           = (*Client)(nil)
+	_ coordinationv1client.LeasesGetter     = (*Client)(nil)
 )
 
 // Replica returns the name that the client was made with.

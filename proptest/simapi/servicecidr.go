@@ -5,7 +5,6 @@ package simapi
 
 import (
 	"context"
-	"fmt"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -22,12 +21,12 @@ import (
 // that a second family may be appended; the status has its own subresource.
 func serviceCIDRKind() kind[*networkingv1.ServiceCIDR] {
 	return kind[*networkingv1.ServiceCIDR]{
-		resource: networkingv1.SchemeGroupVersion.WithResource("servicecidrs"),
-		name:     "ServiceCIDR",
-		new:      func() *networkingv1.ServiceCIDR { return &networkingv1.ServiceCIDR{} },
-		generateName: func(base string, serial uint64) string {
-			return fmt.Sprintf("%s%05x", base, serial)
-		},
+		resource:     networkingv1.SchemeGroupVersion.WithResource("servicecidrs"),
+		name:         "ServiceCIDR",
+		new:          func() *networkingv1.ServiceCIDR { return &networkingv1.ServiceCIDR{} },
+		overWire:     true,
+		tracked:      true,
+		generateName: serialName,
 		prepareCreate: func(obj *networkingv1.ServiceCIDR) {
 			obj.Generation = 1
 			obj.Status = networkingv1.ServiceCIDRStatus{}
@@ -44,6 +43,7 @@ func serviceCIDRKind() kind[*networkingv1.ServiceCIDR] {
 			return append(errs, validateCIDRsUpdate(obj.Spec.CIDRs, old.Spec.CIDRs, field.NewPath("spec", "cidrs"))...)
 		},
 		status: &statusRules[*networkingv1.ServiceCIDR]{
+			resets: []string{"metadata", "spec"},
 			prepareUpdate: func(obj, old *networkingv1.ServiceCIDR) {
 				obj.Spec = *old.Spec.DeepCopy()
 				metav1.ResetObjectMetaForStatus(&obj.ObjectMeta, &copyOf(old).ObjectMeta)
@@ -103,12 +103,12 @@ func (r serviceCIDRClient) UpdateStatus(ctx context.Context, obj *networkingv1.S
 	return r.update(ctx, obj, opts, statusSubresource)
 }
 
-// Apply is not simulated: it answers MethodNotSupported.
-func (r serviceCIDRClient) Apply(context.Context, *networkingv1apply.ServiceCIDRApplyConfiguration, metav1.ApplyOptions) (*networkingv1.ServiceCIDR, error) {
-	return r.noApply()
+// Apply is server-side apply of all but the status. An absent ServiceCIDR is created.
+func (r serviceCIDRClient) Apply(ctx context.Context, config *networkingv1apply.ServiceCIDRApplyConfiguration, opts metav1.ApplyOptions) (*networkingv1.ServiceCIDR, error) {
+	return applyConfig(ctx, r.resourceClient, config, opts, "")
 }
 
-// ApplyStatus is not simulated: it answers MethodNotSupported.
-func (r serviceCIDRClient) ApplyStatus(context.Context, *networkingv1apply.ServiceCIDRApplyConfiguration, metav1.ApplyOptions) (*networkingv1.ServiceCIDR, error) {
-	return r.noApply()
+// ApplyStatus is server-side apply of the status. An absent ServiceCIDR is NotFound.
+func (r serviceCIDRClient) ApplyStatus(ctx context.Context, config *networkingv1apply.ServiceCIDRApplyConfiguration, opts metav1.ApplyOptions) (*networkingv1.ServiceCIDR, error) {
+	return applyConfig(ctx, r.resourceClient, config, opts, statusSubresource)
 }

@@ -5,6 +5,7 @@ package simapi
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -37,55 +38,89 @@ func compareKeys(a, b key) int {
 type store[T object] struct {
 	server *Server
 	kind   kind[T]
+	owners *owners[T] // nil: not tracked
 
 	// Guarded by server.mu.
 	objects map[key]T
 	sorted  []key // the keys in order; nil when stale
 	history []change[T]
-	watches map[*stream]selector
+	watches map[*stream]selector[T]
 	serial  uint64 // of generated names
 }
 
 func newStore[T object](s *Server, k kind[T]) *store[T] {
-	return &store[T]{server: s, kind: k, objects: make(map[key]T), watches: make(map[*stream]selector)}
+	return &store[T]{server: s, kind: k, owners: newOwners(s, &k), objects: make(map[key]T), watches: make(map[*stream]selector[T])}
 }
 
 // create stores a copy of in.
 func (st *store[T]) create(namespace string, in T, opts metav1.CreateOptions) (T, error) {
-	dry, err := dryRun(opts.DryRun)
-	if err != nil {
-		return in, err
-	}
 	if rv := in.GetResourceVersion(); rv != "" && rv != "0" {
 		return in, apierrors.NewInternalError(errors.New("resourceVersion should not be set on objects to be created"))
 	}
-	obj := copyOf(in)
-	obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
-	obj.SetResourceVersion("")
-	obj.SetGeneration(0)
-	obj.SetDeletionTimestamp(nil)
-	obj.SetDeletionGracePeriodSeconds(nil)
-	obj.SetManagedFields(nil)
-	obj.SetCreationTimestamp(st.server.now())
-	if namespace != "" && obj.GetNamespace() == "" {
-		obj.SetNamespace(namespace)
+	obj, err := st.receive(in)
+	if err != nil {
+		return in, err
 	}
-	st.kind.prepareCreate(obj)
-
 	s := st.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	wipe(obj)
+	if obj, err = st.owners.update(st.kind.new(), obj, "", opts.FieldManager); err != nil {
+		return in, err
+	}
+	return st.insert(namespace, obj, opts.DryRun)
+}
+
+// receive copies an object as it comes in. Over a wire, times lose their fractions,
+// and empty lists are none: else an apply that says the same would seem to change
+// them.
+func (st *store[T]) receive(in T) (T, error) {
+	if !st.kind.overWire {
+		return copyOf(in), nil
+	}
+	data, err := json.Marshal(in)
+	if err != nil {
+		return in, apierrors.NewBadRequest("the object does not encode: " + err.Error())
+	}
+	return st.decode(data)
+}
+
+// decode reads an object, and fills in its defaults.
+func (st *store[T]) decode(data []byte) (T, error) {
+	obj := st.kind.new()
+	if err := json.Unmarshal(data, obj); err != nil {
+		return obj, apierrors.NewBadRequest("the object does not decode: " + err.Error())
+	}
+	if st.kind.defaults != nil {
+		st.kind.defaults(obj)
+	}
+	return obj, nil
+}
+
+// insert stores obj, which becomes the store's, as a new object. The caller holds
+// the server's lock.
+func (st *store[T]) insert(namespace string, obj T, dryRunOpt []string) (T, error) {
+	dry, err := dryRun(dryRunOpt)
+	if err != nil {
+		return obj, err
+	}
+	wipe(obj)
+	obj.SetCreationTimestamp(st.server.now())
+	if err := st.fillNamespace(obj, namespace); err != nil {
+		return obj, err
+	}
+	st.kind.prepareCreate(obj)
 	if obj.GetName() == "" && obj.GetGenerateName() != "" {
 		st.serial++
 		obj.SetName(st.kind.generateName(obj.GetGenerateName(), st.serial))
 	}
 	if errs := st.kind.validateCreate(obj); len(errs) > 0 {
-		return in, st.invalid(obj.GetName(), errs)
+		return obj, st.invalid(obj.GetName(), errs)
 	}
 	if _, exists := st.objects[keyOf(obj)]; exists {
-		return in, apierrors.NewAlreadyExists(st.kind.groupResource(), obj.GetName())
+		return obj, apierrors.NewAlreadyExists(st.kind.groupResource(), obj.GetName())
 	}
-	obj.SetUID(s.nextUID())
+	obj.SetUID(st.server.nextUID())
 	if !dry {
 		st.put(obj)
 	}
@@ -107,18 +142,61 @@ func (st *store[T]) get(k key, opts metav1.GetOptions) (T, error) {
 	return copyOf(obj), nil
 }
 
+// wipe clears what no creator decides.
+func wipe(obj object) {
+	obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	obj.SetUID("")
+	obj.SetResourceVersion("")
+	obj.SetGeneration(0)
+	obj.SetCreationTimestamp(metav1.Time{})
+	obj.SetDeletionTimestamp(nil)
+	obj.SetDeletionGracePeriodSeconds(nil)
+}
+
+// fillNamespace gives obj the namespace of the request, and refuses another.
+func (st *store[T]) fillNamespace(obj T, namespace string) error {
+	switch {
+	case !st.kind.namespaced:
+		return nil // validation refuses a namespace
+	case namespace == "":
+		return apierrors.NewMethodNotSupported(st.kind.groupResource(), "a write without a namespace")
+	case obj.GetNamespace() == "":
+		obj.SetNamespace(namespace)
+	case obj.GetNamespace() != namespace:
+		return apierrors.NewBadRequest(fmt.Sprintf("the namespace of the object (%s) does not match the namespace on the URL (%s)", obj.GetNamespace(), namespace))
+	}
+	return nil
+}
+
 // replace is PUT: the object becomes a copy of in, in all but what the system or
 // the other subresource owns.
 func (st *store[T]) replace(k key, subresource string, in T, opts metav1.UpdateOptions) (T, error) {
+	received, err := st.receive(in)
+	if err != nil {
+		return in, err
+	}
 	s := st.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, exists := st.objects[k]; !exists && in.GetUID() != "" {
-		// The UID of an update is a precondition, and an absent object has none.
-		return in, st.conflict(k, preconditionFailed("UID", string(in.GetUID()), ""))
+	if _, exists := st.objects[k]; !exists {
+		if in.GetUID() != "" {
+			// The UID of an update is a precondition, and an absent object has none.
+			return in, st.conflict(k, preconditionFailed("UID", string(in.GetUID()), ""))
+		}
+		if st.kind.createOnUpdate { // through the status too, as a real server
+			wipe(received)
+			obj, err := st.owners.update(st.kind.new(), received, subresource, opts.FieldManager)
+			if err != nil {
+				return in, err
+			}
+			return st.insert(k.namespace, obj, opts.DryRun) // whatever resourceVersion it has
+		}
 	}
-	return st.change(k, subresource, opts.DryRun, func(T) (T, error) {
-		return copyOf(in), nil
+	return st.change(k, subresource, opts.DryRun, func(old T) (T, error) {
+		if uid := received.GetUID(); uid != "" && uid != old.GetUID() {
+			return old, st.conflict(k, preconditionFailed("UID", string(uid), string(old.GetUID())))
+		}
+		return st.owners.update(old, received, subresource, opts.FieldManager)
 	})
 }
 
@@ -140,11 +218,16 @@ func (st *store[T]) change(k key, subresource string, dryRunOpt []string, edit f
 	if err != nil {
 		return old, err
 	}
-	if keyOf(obj) != k {
-		return old, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", obj.GetName(), k.name))
+	if err := st.fillNamespace(obj, k.namespace); err != nil {
+		return old, err
 	}
-	if uid := obj.GetUID(); uid != "" && uid != old.GetUID() {
-		return old, st.conflict(k, preconditionFailed("UID", string(uid), string(old.GetUID())))
+	if keyOf(obj) != k {
+		return old, st.nameMismatch(obj.GetName(), k)
+	}
+	if obj.GetResourceVersion() == "" && st.kind.needsVersion {
+		return old, st.invalid(k.name, field.ErrorList{
+			field.Required(field.NewPath("metadata", "resourceVersion"), "an update must say which version it changes"),
+		})
 	}
 	if rv := obj.GetResourceVersion(); rv != "" && rv != old.GetResourceVersion() {
 		return old, st.conflict(k, errors.New("the object has been modified; please apply your changes to the latest version and try again"))
@@ -152,11 +235,12 @@ func (st *store[T]) change(k key, subresource string, dryRunOpt []string, edit f
 
 	// What no writer decides.
 	obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
-	obj.SetUID(old.GetUID())
+	if obj.GetUID() == "" { // another one, validation refuses
+		obj.SetUID(old.GetUID())
+	}
 	obj.SetResourceVersion(old.GetResourceVersion())
 	obj.SetCreationTimestamp(old.GetCreationTimestamp())
 	obj.SetGeneration(old.GetGeneration())
-	obj.SetManagedFields(nil)
 	if old.GetDeletionTimestamp() != nil {
 		obj.SetDeletionTimestamp(old.GetDeletionTimestamp().DeepCopy())
 		if obj.GetDeletionGracePeriodSeconds() == nil {
@@ -177,7 +261,9 @@ func (st *store[T]) change(k key, subresource string, dryRunOpt []string, edit f
 	}
 
 	switch {
-	case dry || apiequality.Semantic.DeepEqual(obj, old):
+	case apiequality.Semantic.DeepEqual(obj, old):
+		obj = old
+	case dry:
 	case obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0:
 		st.remove(old)
 	default:
@@ -274,6 +360,10 @@ func (st *store[T]) conflict(k key, why error) error {
 
 func (st *store[T]) invalid(name string, errs field.ErrorList) error {
 	return apierrors.NewInvalid(st.kind.groupKind(), name, errs)
+}
+
+func (st *store[T]) nameMismatch(name string, k key) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", name, k.name))
 }
 
 func preconditionFailed(what, want, have string) error {

@@ -7,12 +7,16 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
+
+// testManager is the field manager of the writes in this file.
+const testManager = "simapi"
 
 // This file is the test's own access: no faults, no hooks, no counts. A mistake in
 // its use is a mistake in the test, so it panics rather than return errors.
@@ -22,6 +26,9 @@ func (s *Server) TrueIPAddresses() []networkingv1.IPAddress { return values(s.ip
 
 // TrueServiceCIDRs returns all stored ServiceCIDRs by name.
 func (s *Server) TrueServiceCIDRs() []networkingv1.ServiceCIDR { return values(s.serviceCIDRs.all()) }
+
+// TrueServices returns all stored Services by namespace and name.
+func (s *Server) TrueServices() []corev1.Service { return values(s.services.all()) }
 
 func (st *store[T]) all() []T {
 	st.server.mu.Lock()
@@ -37,7 +44,7 @@ func (s *Server) CreateServiceCIDR(name string, ready metav1.ConditionStatus, ci
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       networkingv1.ServiceCIDRSpec{CIDRs: cidrs},
 	}
-	obj, err := s.serviceCIDRs.create("", obj, metav1.CreateOptions{})
+	obj, err := s.serviceCIDRs.create("", obj, metav1.CreateOptions{FieldManager: testManager})
 	if err != nil {
 		panic(fmt.Sprintf("simapi: CreateServiceCIDR: %v", err))
 	}
@@ -89,7 +96,7 @@ func edit[T object](st *store[T], k key, subresource string, mutate func(T)) T {
 	obj, err := st.change(k, subresource, nil, func(old T) (T, error) {
 		obj := copyOf(old)
 		mutate(obj)
-		return obj, nil
+		return st.owners.update(old, obj, subresource, testManager)
 	})
 	if err != nil {
 		panic(fmt.Sprintf("simapi: %v", err))
@@ -97,9 +104,9 @@ func edit[T object](st *store[T], k key, subresource string, mutate func(T)) T {
 	return obj
 }
 
-// PutRaw stores a copy of obj (an *IPAddress or a *ServiceCIDR) as it is, without
-// validation, over whatever has its name: objects that older servers let in. Only
-// resourceVersion is the server's; UID and creationTimestamp are filled in if empty.
+// PutRaw stores a copy of obj (an *IPAddress, a *ServiceCIDR or a *Service) as it is,
+// without validation, over whatever has its name: objects that older servers let in.
+// Only resourceVersion is the server's; UID and creationTimestamp are filled in if empty.
 // It panics for any other type.
 func (s *Server) PutRaw(obj runtime.Object) {
 	switch obj := obj.(type) {
@@ -107,8 +114,10 @@ func (s *Server) PutRaw(obj runtime.Object) {
 		s.ipAddresses.putRaw(obj)
 	case *networkingv1.ServiceCIDR:
 		s.serviceCIDRs.putRaw(obj)
+	case *corev1.Service:
+		s.services.putRaw(obj)
 	default:
-		panic(fmt.Sprintf("simapi: PutRaw: %T is not served: give an *IPAddress or a *ServiceCIDR", obj))
+		panic(fmt.Sprintf("simapi: PutRaw: %T is not served: give an *IPAddress, a *ServiceCIDR or a *Service", obj))
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 //	resourceVersion N      changes after N; 410 as an ERROR event if compacted
 func (st *store[T]) watch(ctx context.Context, replica, namespace string, opts metav1.ListOptions) (watch.Interface, error) {
 	opts.Watch = true
-	sel, err := parseListOptions(opts)
+	sel, err := st.kind.parseListOptions(opts)
 	if err != nil {
 		return nil, err
 	}
