@@ -59,14 +59,29 @@ func (s *schedule) add(name string) {
 
 // next waits for a turn and begins it.
 func (s *schedule) next() (name string, ok bool) {
-	name, shutdown := s.queue.Get()
-	if shutdown {
-		return "", false
+	for {
+		name, shutdown := s.queue.Get()
+		if shutdown {
+			return "", false
+		}
+		if s.begin(name) {
+			return name, true
+		}
+		s.queue.Done(name)
 	}
+}
+
+// begin begins a turn unless it was planned before a failure put it off.
+func (s *schedule) begin(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.notBefore[name] = s.clock.Now().Add(minInterval)
-	return name, true
+	now := s.clock.Now()
+	if early := s.notBefore[name].Sub(now); early > 0 {
+		s.queue.AddAfter(name, early)
+		return false
+	}
+	s.notBefore[name] = now.Add(minInterval)
+	return true
 }
 
 // done ends a turn.
