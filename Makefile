@@ -55,7 +55,7 @@ vet:
 
 .PHONY: bench
 bench: ## the benchmarks beside the code; BENCHTIME=1s
-	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./cidr ./weighting ./informer ./allocator ./meta
+	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./cidr ./weighting ./informer ./allocator ./meta ./lifecycle/servicecidr
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME=30s
