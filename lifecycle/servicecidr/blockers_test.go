@@ -92,6 +92,27 @@ func TestI7_ExposedIsWhatNoOtherCovers(t *testing.T) {
 	})
 }
 
+// The least case in which an address was counted twice: a stored object, such as
+// no server lets in today, whose own ranges nest.
+func TestBlockers_OwnRangesThatNestCountOnce(t *testing.T) {
+	in(t, func(t *testing.T, c *cluster) {
+		c.server.PutRaw(&networkingv1.ServiceCIDR{
+			ObjectMeta: metav1.ObjectMeta{Name: "a"},
+			Spec:       networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.0.0.0/25", "10.0.0.64/26"}},
+		})
+		c.hold("10.0.0.65")
+		synctest.Wait()
+		inView, err := Blockers(c.view.Snapshot(), "a")
+		if err != nil || inView.Blocking != 1 {
+			t.Errorf("by the view %v, %v", inView, err)
+		}
+		live, err := BlockersLive(quiet(), c.server.Client("x"), nil, "a")
+		if err != nil || live.Blocking != 1 {
+			t.Errorf("by the lists %v, %v", live, err)
+		}
+	})
+}
+
 // The view and the lists must agree with the rule, and with each other in every
 // word.
 func TestI7_BlockersInViewAndLive(t *testing.T) {
