@@ -5,13 +5,14 @@ package defaultcidr
 
 import (
 	"context"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+
+	"github.com/metacidr/metacidr/lifecycle/internal/note"
 )
 
 // Reasons of Events, those of kube-apiserver.
@@ -24,10 +25,8 @@ const (
 	ReasonError = "KubernetesDefaultServiceCIDRError"
 )
 
-const (
-	eventAction = "CheckDefaultServiceCIDR"
-	maxNote     = 1024 // bytes, of events.k8s.io/v1
-)
+// eventAction is what all Events say was going on.
+const eventAction = "CheckDefaultServiceCIDR"
 
 // report takes the outcome of a look into the status, and tells of it if it is
 // news. It returns the finding to answer with.
@@ -86,11 +85,11 @@ func (c *Controller) announce(ctx context.Context, f Finding, obj *networkingv1.
 	if f.Kind == FamilyMissing || f.Kind == Terminating {
 		reason = ReasonError
 	}
-	note := f.Message
+	text := f.Message
 	if err != nil {
-		note += ": " + err.Error()
+		text += ": " + err.Error()
 	}
-	note += ". " + f.Remedy
+	text += ". " + f.Remedy
 	// A reference, for it needs no scheme that knows ServiceCIDRs.
 	c.config.Recorder.Eventf(&corev1.ObjectReference{
 		APIVersion:      networkingv1.SchemeGroupVersion.String(),
@@ -98,14 +97,5 @@ func (c *Controller) announce(ctx context.Context, f Finding, obj *networkingv1.
 		Name:            obj.Name,
 		UID:             obj.UID,
 		ResourceVersion: obj.ResourceVersion,
-	}, nil, corev1.EventTypeWarning, reason, eventAction, "%s", clip(note, maxNote))
-}
-
-// clip cuts a text to a number of bytes, between two characters.
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	const dots = "..."
-	return strings.ToValidUTF8(s[:most-len(dots)], "") + dots
+	}, nil, corev1.EventTypeWarning, reason, eventAction, "%s", note.Format("%s", text))
 }

@@ -5,6 +5,8 @@ package servicecidr
 
 import (
 	networkingv1 "k8s.io/api/networking/v1"
+
+	"github.com/metacidr/metacidr/lifecycle/internal/note"
 )
 
 // Reasons of events on a ServiceCIDR.
@@ -25,6 +27,6 @@ const (
 // event tells an operator of something that is news.
 func (c *Controller) event(obj *networkingv1.ServiceCIDR, kind, reason, format string, args ...any) {
 	if c.config.Recorder != nil {
-		c.config.Recorder.Eventf(obj, nil, kind, reason, "Syncing", format, args...)
+		c.config.Recorder.Eventf(obj, nil, kind, reason, "Syncing", "%s", note.Format(format, args...))
 	}
 }
