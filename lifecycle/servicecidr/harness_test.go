@@ -203,7 +203,3 @@ func (c *cluster) wantReadyPrefix(name, want string) {
 }
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
-
-func (c *cluster) calls(verb, resource string) int {
-	return c.server.Calls("c")[simapi.Op{Verb: verb, Resource: resource}]
-}
