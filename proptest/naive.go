@@ -4,6 +4,7 @@
 package proptest
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -25,6 +26,9 @@ type band struct {
 	span   cidr.Span
 	free   cidr.Uint128
 }
+
+// String is for the story.
+func (b band) String() string { return fmt.Sprintf("%s of %s with %s free", b.span, b.prefix, b.free) }
 
 func (t truth) naive(f cidr.Family) naive {
 	prefixes := cidr.Maximal(ranges(t.ready(true), f))
