@@ -23,10 +23,13 @@ in-each = for module in $(1); do echo "--- $$module: $(2)"; (cd "$$module" && $(
 TESTFLAGS ?=
 BENCHTIME ?= 1s
 FUZZTIME  ?= 30s
+# Seconds, and cases of each property between two looks at the clock.
+PROPTEST_TIME   ?= 3600
+PROPTEST_CHECKS ?= 500
 
 .PHONY: help
 help: ## show this
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: build ## run a real control plane on loopback, the quickstart on it, and stop it
@@ -52,6 +55,24 @@ lint: vet ## gofmt, go vet and staticcheck in all modules
 .PHONY: vet
 vet:
 	@$(call in-each,$(CODE),go vet ./...)
+
+.PHONY: mutants
+mutants: ## allocators and controllers that are broken in a known way, and the property that catches each
+	go test -count=1 -v -run TestNoMutantSurvives ./proptest/mutants ./lifecycle/repair
+
+.PHONY: proptest-long
+proptest-long: ## the properties on our own allocator for PROPTEST_TIME=3600 seconds, with other seeds each time
+	@mkdir -p .cache && go test -c -o .cache/proptest.test ./proptest
+	@cd proptest && actions=0 && while ((SECONDS < $(PROPTEST_TIME))); do \
+		../.cache/proptest.test -test.v -test.timeout 2h -test.run TestMeta_HasAllProperties -rapid.checks $(PROPTEST_CHECKS) \
+			> ../.cache/proptest.log || { cat ../.cache/proptest.log; exit 1; }; \
+		((actions += $$(awk '/ actions$$/ { n += $$(NF-1) } END { print n + 0 }' ../.cache/proptest.log))); \
+		echo "no failure in $$actions actions, $$SECONDS s"; \
+	done
+
+.PHONY: upstream-properties
+upstream-properties: ## which properties hold for Kubernetes' own allocator and ServiceCIDR controller, with a story for each that does not
+	cd proptest/upstream && go run .
 
 .PHONY: bench
 bench: ## the benchmarks beside the code; BENCHTIME=1s

@@ -65,6 +65,7 @@ func (w *world) actions(p *profile) map[string]func(*rapid.T) {
 	} {
 		for i := range a.weight {
 			out[a.name+strings.Repeat("'", i)] = func(t *rapid.T) {
+				w.settings.actions.Add(1)
 				w.refresh()
 				a.do(p, t)
 			}

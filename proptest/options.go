@@ -3,7 +3,10 @@
 
 package proptest
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // Option changes what the properties expect of the world around the allocator.
 type Option func(*settings)
@@ -13,6 +16,7 @@ type settings struct {
 	controller ControllerFactory
 	lease      time.Duration
 	cleanup    time.Duration
+	actions    *atomic.Int64 // that were taken
 }
 
 // DefaultLease is for how long an allocator may trust a read of a ServiceCIDR.
@@ -35,7 +39,7 @@ func WithLease(d time.Duration) Option { return func(s *settings) { s.lease = d 
 func WithCleanup(d time.Duration) Option { return func(s *settings) { s.cleanup = d } }
 
 func newSettings(factory Factory, options []Option) settings {
-	s := settings{factory: factory, controller: ReferenceController, lease: DefaultLease, cleanup: DefaultCleanup}
+	s := settings{factory: factory, controller: ReferenceController, lease: DefaultLease, cleanup: DefaultCleanup, actions: new(atomic.Int64)}
 	for _, o := range options {
 		o(&s)
 	}

@@ -76,6 +76,7 @@ func (p Property) Check(t *testing.T, factory Factory, options ...Option) {
 	case len(report.errors) > 0:
 		t.Fatal(report.errors[0])
 	}
+	t.Logf("%d actions", s.actions.Load())
 }
 
 // Find looks for a failure in the given number of cases, the same ones each time, and
