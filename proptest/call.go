@@ -180,7 +180,7 @@ func (w *world) confirm(c *call) {
 		}
 		delete(w.unsure, addr)
 		delete(c.r.attempted, addr)
-		w.held[addr] = holding{uid: w.truth.addrs[addr].uid, owner: c.owner, by: c.r.name, step: w.story.step}
+		w.held[addr] = holding{uid: w.truth.addrs[addr].uid, owner: c.owner, by: c.r.name, life: c.r.process.life, step: w.story.step, since: time.Now()}
 	}
 	// Something of the others may be there, unless the server has refused it.
 	refused := c.fault.refuses()

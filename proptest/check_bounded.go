@@ -5,6 +5,8 @@ package proptest
 
 import (
 	"errors"
+	"net/netip"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -28,6 +30,16 @@ func checkBounded() check {
 		case others > creates:
 			w.violate("Bounded", "I11", "%d calls beside %d creates: at most one each, to verify; the calls were %s", others, creates, c.calls())
 		}
+		for _, m := range c.made {
+			addr, err := netip.ParseAddr(m.name)
+			if err != nil || c.static() || m.verb != "create" || !apierrors.IsAlreadyExists(m.answer) {
+				continue
+			}
+			h, held := w.held[addr]
+			if held && h.by == c.r.name && h.life == c.r.process.life && c.begin.Sub(h.since) < ownMemory && h.since.Before(c.begin) {
+				w.violate("Bounded", "I11", "it picked %s, which it had itself confirmed to %s in step %d, %s before", addr, h.owner, h.step, c.begin.Sub(h.since))
+			}
+		}
 		if !c.fault.refuses() || creates == 0 {
 			return
 		}
@@ -43,6 +55,10 @@ func checkBounded() check {
 		}
 	}}
 }
+
+// ownMemory is for how long an allocator has to remember what it confirmed, however
+// late its watch is.
+const ownMemory = 20 * time.Second
 
 // sameStatus reports that got wraps an API status if want is one.
 func sameStatus(got, want error) bool {

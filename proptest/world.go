@@ -59,7 +59,9 @@ type holding struct {
 	uid   types.UID
 	owner Owner
 	by    string
+	life  int // of by
 	step  int
+	since time.Time
 }
 
 type gone struct {

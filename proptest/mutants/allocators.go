@@ -64,6 +64,11 @@ func allocators() []Mutant {
 			}),
 		},
 		{
+			Name: "twins-readiness-kept", CaughtBy: "InRange",
+			Broken:  "a prefix that two ServiceCIDRs carried stays ready when both go",
+			Factory: twinsKept,
+		},
+		{
 			Name: "forbidden-is-full", CaughtBy: "NoFalseFull",
 			Broken:  "a create that is Forbidden is reported as a full range",
 			Factory: classified(func(err error) bool { return apierrors.IsForbidden(err) }, proptest.Full),
@@ -82,6 +87,11 @@ func allocators() []Mutant {
 			Name: "static-trusts-the-cache", CaughtBy: "NoFalseFull",
 			Broken:  "a static request is refused because a stale cache shows the address as taken",
 			Factory: wrapped(func(s subject, _ proptest.Env) proptest.Allocator { return trustingStatic{s} }),
+		},
+		{
+			Name: "reservation-leaked", CaughtBy: "NoFalseFull",
+			Broken:  "the address of a call that was refused stays reserved for ever",
+			Factory: leaking,
 		},
 		{
 			Name: "allocates-before-sync", CaughtBy: "Synced",
@@ -111,6 +121,16 @@ func allocators() []Mutant {
 			Factory: configured(func(c *meta.Config) { c.Strategy = bySize{} }),
 		},
 		{
+			Name: "map-order", CaughtBy: "Weighted",
+			Broken:  "the CIDRs are tried in the order of a map",
+			Factory: wrapped(func(s subject, env proptest.Env) proptest.Allocator { return drawer{s, draw(env), inMapOrder} }),
+		},
+		{
+			Name: "nested-counted-twice", CaughtBy: "Weighted",
+			Broken:  "a nested range is drawn beside the one that contains it, so its addresses count twice",
+			Factory: wrapped(func(s subject, env proptest.Env) proptest.Allocator { return drawer{s, draw(env), nestedToo} }),
+		},
+		{
 			Name: "first-fit", CaughtBy: "Scan",
 			Broken: "it begins to look at the first address, not at a random one",
 			Factory: chosen(func(s subject, span func(cidr.Range) cidr.Span, r cidr.Range, _ rand.Source) (netip.Addr, bool) {
@@ -122,6 +142,21 @@ func allocators() []Mutant {
 			Broken: "it draws among the free addresses, not by a walk from a random start",
 			Factory: chosen(func(s subject, span func(cidr.Range) cidr.Span, r cidr.Range, random rand.Source) (netip.Addr, bool) {
 				return s.absent(span(r), random.Uint64())
+			}),
+		},
+		{
+			Name: "scan-without-wrap", CaughtBy: "Scan",
+			Broken: "a scan that comes to the end begins at the first address, not with what is before its start",
+			Factory: chosen(func(s subject, span func(cidr.Range) cidr.Span, r cidr.Range, random rand.Source) (netip.Addr, bool) {
+				return s.walk(span(r), random.Uint64(), false)
+			}),
+		},
+		{
+			Name: "start-not-uniform", CaughtBy: "Scan",
+			Broken: "the start is always in the first half",
+			Factory: chosen(func(s subject, span func(cidr.Range) cidr.Span, r cidr.Range, random rand.Source) (netip.Addr, bool) {
+				half := max(1, span(r).Size().Saturate64()/2)
+				return s.walk(span(r), random.Uint64()%half, true)
 			}),
 		},
 		{
@@ -181,6 +216,11 @@ func allocators() []Mutant {
 			}),
 		},
 		{
+			Name: "count-off-after-relist", CaughtBy: "Counts",
+			Broken:  "after a second initial list the addresses of the first are counted once more",
+			Factory: relisted,
+		},
+		{
 			Name: "size-with-network-address", CaughtBy: "Counts",
 			Broken:  "the network address is counted as free",
 			Factory: recounted(func(c *proptest.Count) { c.Free = c.Free.Add(cidr.U128(uint(1))) }),
@@ -189,6 +229,11 @@ func allocators() []Mutant {
 			Name: "lists-before-each", CaughtBy: "Bounded",
 			Broken:  "it lists all addresses before each allocation",
 			Factory: wrapped(func(s subject, env proptest.Env) proptest.Allocator { return lister{s, env} }),
+		},
+		{
+			Name: "reservation-dropped", CaughtBy: "Bounded",
+			Broken:  "a reservation ends with its call, before the watch shows the address",
+			Factory: configured(func(c *meta.Config) { c.HoldTimeout = time.Nanosecond }),
 		},
 		{
 			Name: "retries-refusals", CaughtBy: "Bounded",

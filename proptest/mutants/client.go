@@ -22,6 +22,8 @@ type client struct {
 	delete func(ctx context.Context, real networkingv1client.IPAddressInterface, name string, opts metav1.DeleteOptions) error
 	// addresses changes what a list of IPAddresses answers.
 	addresses func(*networkingv1.IPAddressList)
+	// watched is told of each watch of IPAddresses that begins with all there are.
+	watched func()
 	// cidr changes every ServiceCIDR that is read, listed or watched.
 	cidr func(*networkingv1.ServiceCIDR)
 	// listed changes one that is listed; read is the name of the last one read.
@@ -68,6 +70,13 @@ func (a addresses) List(ctx context.Context, opts metav1.ListOptions) (*networki
 		a.c.addresses(list)
 	}
 	return list, err
+}
+
+func (a addresses) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	if a.c.watched != nil && opts.SendInitialEvents != nil && *opts.SendInitialEvents {
+		a.c.watched()
+	}
+	return a.IPAddressInterface.Watch(ctx, opts)
 }
 
 type cidrs struct {
