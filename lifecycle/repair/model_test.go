@@ -45,6 +45,8 @@ type machine struct {
 	confirmed map[netip.Addr]confirmation // of live owners
 	robbed    map[netip.Addr]bool         // damaged while an owner had it: anybody may have got it
 	serial    int
+	change    func(*Config) // of the controllers; nil for none
+	focus     string        // the disturbance of every pass; empty for any
 }
 
 type confirmation struct {
@@ -56,40 +58,47 @@ type confirmation struct {
 // but damage do two owners have one address, and in the end all is one to one.
 func TestRepair_StateMachine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rapid.Check(rapidInBubble{t}, func(t *rapid.T) {
-			m := &machine{
-				server: simapi.New(simapi.WithClock(clock.RealClock{})), widgets: &widgets{objects: map[string]Claims{}, now: time.Now},
-				confirmed: map[netip.Addr]confirmation{}, robbed: map[netip.Addr]bool{},
-			}
-			defer m.server.Close()
-			m.server.CreateServiceCIDR("kubernetes", metav1.ConditionTrue, "10.0.0.0/28", "2001:db8::/124")
-			m.server.AddFinalizer("kubernetes", informer.Finalizer)
-			m.startAllocator(t, rapid.Uint64().Draw(t, "seed"))
-			defer func() { m.stop() }()
-			for i := range m.repair {
-				m.restart(t, i)
-			}
-			guard(t, m.server, m.widgets, func(replica string) bool { return strings.HasPrefix(replica, "repair") })
-			t.Repeat(map[string]func(*rapid.T){
-				"create an owner":       m.create,
-				"create another owner":  m.create,
-				"delete an owner":       m.deleteOwner,
-				"allocate for nobody":   m.leak,
-				"lose an IPAddress":     m.lose,
-				"spoil labels":          m.spoil,
-				"repair":                m.pass,
-				"repair again":          m.pass,
-				"restart":               func(t *rapid.T) { m.restart(t, rapid.IntRange(0, 1).Draw(t, "replica")) },
-				"time passes":           func(t *rapid.T) { m.sleep(rapid.SampledFrom([]int{1, 5, 30, 61}).Draw(t, "s")) },
-				"deliver":               func(t *rapid.T) { m.server.Deliver("allocator", rapid.IntRange(1, 5).Draw(t, "n")); synctest.Wait() },
-				"deliver all":           func(*rapid.T) { m.server.Deliver("allocator", -1); synctest.Wait() },
-				"the owner comes back":  m.comeBack,
-				"restore from a backup": m.restore,
-				"":                      m.check,
-			})
-			m.settle(t)
-		})
+		rapid.Check(rapidInBubble{t}, stateMachine(nil, ""))
 	})
+}
+
+// stateMachine is a case with controllers whose configuration is changed, and
+// passes that are disturbed in that way, or in any if it is empty.
+func stateMachine(change func(*Config), focus string) func(*rapid.T) {
+	return func(t *rapid.T) {
+		m := &machine{
+			change: change, focus: focus,
+			server: simapi.New(simapi.WithClock(clock.RealClock{})), widgets: &widgets{objects: map[string]Claims{}, now: time.Now},
+			confirmed: map[netip.Addr]confirmation{}, robbed: map[netip.Addr]bool{},
+		}
+		defer m.server.Close()
+		m.server.CreateServiceCIDR("kubernetes", metav1.ConditionTrue, "10.0.0.0/28", "2001:db8::/124")
+		m.server.AddFinalizer("kubernetes", informer.Finalizer)
+		m.startAllocator(t, rapid.Uint64().Draw(t, "seed"))
+		defer func() { m.stop() }()
+		for i := range m.repair {
+			m.restart(t, i)
+		}
+		guard(t, m.server, m.widgets, func(replica string) bool { return strings.HasPrefix(replica, "repair") })
+		t.Repeat(map[string]func(*rapid.T){
+			"create an owner":       m.create,
+			"create another owner":  m.create,
+			"delete an owner":       m.deleteOwner,
+			"allocate for nobody":   m.leak,
+			"lose an IPAddress":     m.lose,
+			"spoil labels":          m.spoil,
+			"repair":                m.pass,
+			"repair again":          m.pass,
+			"restart":               func(t *rapid.T) { m.restart(t, rapid.IntRange(0, 1).Draw(t, "replica")) },
+			"time passes":           func(t *rapid.T) { m.sleep(rapid.SampledFrom([]int{1, 5, 30, 61}).Draw(t, "s")) },
+			"deliver":               func(t *rapid.T) { m.server.Deliver("allocator", rapid.IntRange(1, 5).Draw(t, "n")); synctest.Wait() },
+			"deliver all":           func(*rapid.T) { m.server.Deliver("allocator", -1); synctest.Wait() },
+			"the owner comes back":  m.comeBack,
+			"restore from a backup": m.restore,
+			"":                      m.check,
+		})
+		m.settle(t)
+	}
 }
 
 func (m *machine) startAllocator(t *rapid.T, seed uint64) {
@@ -118,6 +127,9 @@ func (m *machine) restart(t *rapid.T, i int) {
 	config := Config{Client: client, Owners: []Registration{{Owners: Services(client)}, {Owners: m.widgets}}, Recorder: &recorder{}}
 	if i == 0 {
 		config.View = m.allocator.View()
+	}
+	if m.change != nil {
+		m.change(&config)
 	}
 	c, err := New(config)
 	if err != nil {
@@ -361,11 +373,22 @@ func (m *machine) sync(t *rapid.T, i int, disturbed bool) {
 	disarm := func() {}
 	quietPass := true
 	if disturbed {
-		what := rapid.SampledFrom([]string{"", "", "other", "delete owner", "allocate", "re-allocate", "re-allocate", "crash", "refuse", "lose answer", "deliver"}).Draw(t, "disturbance")
+		what := rapid.SampledFrom([]string{"", "", "other", "delete owner", "allocate", "re-allocate", "re-allocate", "crash", "refuse", "lose answer", "deliver", "owner born"}).Draw(t, "disturbance")
 		at := rapid.IntRange(1, 12).Draw(t, "at call")
 		verb := rapid.SampledFrom([]string{"", "delete", "create"}).Draw(t, "of verb") // or of any
 		phase := rapid.SampledFrom([]simapi.Phase{simapi.Before, simapi.After}).Draw(t, "phase")
 		victim := rapid.IntRange(0, 50).Draw(t, "victim")
+		if m.focus != "" {
+			what = m.focus
+		}
+		switch what {
+		case "re-allocate": // where it matters
+			if m.focus != "" {
+				verb, phase = "delete", simapi.Before
+			}
+		case "owner born":
+			verb, phase = "get", simapi.Before
+		}
 		quietPass = what == "" || what == "deliver"
 		n := 0
 		name := fmt.Sprint("repair", i)
@@ -405,6 +428,8 @@ func (m *machine) sync(t *rapid.T, i int, disturbed bool) {
 				m.widgets.put(owner.Name, addr.String())
 			case "re-allocate":
 				m.reallocate(t, c.Name)
+			case "owner born":
+				m.born(c)
 			case "crash":
 				cancel()
 			case "refuse":
@@ -449,6 +474,22 @@ func (m *machine) reallocate(t *rapid.T, name string) {
 	m.confirmed[addr] = confirmation{owner, obj.UID}
 	m.robbed[addr] = false
 	m.widgets.put(owner.Name, name)
+}
+
+// born stores the owner that an IPAddress names, when the lists have not shown it
+// and the IPAddress is about to be read.
+func (m *machine) born(c simapi.Call) {
+	if c.Resource != "ipaddresses" {
+		return
+	}
+	for _, o := range m.server.TrueIPAddresses() {
+		owner, addr := informer.OwnerOf(o.Spec.ParentRef), netip.MustParseAddr(o.Name)
+		if o.Name == c.Name && !owner.IsService() && !m.exists(owner) && len(m.claimants(addr)) == 0 && o.DeletionTimestamp == nil {
+			m.widgets.put(owner.Name, o.Name)
+			m.confirmed[addr] = confirmation{owner, o.UID}
+			m.robbed[addr] = false
+		}
+	}
 }
 
 // check: a confirmed address of a live owner is that owner's, by the very object
