@@ -197,15 +197,16 @@ func TestUpdate_Rules(t *testing.T) {
 		"stale beats invalid":    {func(o *networkingv1.ServiceCIDR) { o.ResourceVersion = "1"; o.Spec.CIDRs = nil }, isConflict},
 		"another UID":            {func(o *networkingv1.ServiceCIDR) { o.UID = "other" }, isConflict},
 		"absent":                 {func(o *networkingv1.ServiceCIDR) { o.Name = "absent"; o.UID = "" }, isNotFound},
-		"absent, with a UID":     {func(o *networkingv1.ServiceCIDR) { o.Name = "absent" }, isConflict},
+		"absent, with a UID":     {func(o *networkingv1.ServiceCIDR) { o.Name = "absent" }, isNotFound},
 		"set deletionTimestamp":  {func(o *networkingv1.ServiceCIDR) { o.DeletionTimestamp = ptr.To(metav1.Now()) }, isInvalid},
 		"S34 append a family":    {func(o *networkingv1.ServiceCIDR) { o.Spec.CIDRs = append(o.Spec.CIDRs, "2001:db8::/112") }, isOK},
 		"append the same family": {func(o *networkingv1.ServiceCIDR) { o.Spec.CIDRs = append(o.Spec.CIDRs, "10.1.0.0/24") }, isInvalid},
 		"prepend a family": {func(o *networkingv1.ServiceCIDR) {
 			o.Spec.CIDRs = []string{"2001:db8::/112", "10.0.0.0/24"}
 		}, isInvalid},
-		"change a CIDR": {func(o *networkingv1.ServiceCIDR) { o.Spec.CIDRs[0] = "10.1.0.0/24" }, isInvalid},
-		"remove a CIDR": {func(o *networkingv1.ServiceCIDR) { o.Spec.CIDRs = nil }, isInvalid},
+		"finalizer that is no name": {func(o *networkingv1.ServiceCIDR) { o.Finalizers = []string{"not a name"} }, isInvalid},
+		"change a CIDR":             {func(o *networkingv1.ServiceCIDR) { o.Spec.CIDRs[0] = "10.1.0.0/24" }, isInvalid},
+		"remove a CIDR":             {func(o *networkingv1.ServiceCIDR) { o.Spec.CIDRs = nil }, isInvalid},
 	}
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {

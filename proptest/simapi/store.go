@@ -12,6 +12,7 @@ import (
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -179,8 +180,9 @@ func (st *store[T]) replace(k key, subresource string, in T, opts metav1.UpdateO
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, exists := st.objects[k]; !exists {
-		if in.GetUID() != "" {
+		if in.GetUID() != "" && st.kind.createOnUpdate {
 			// The UID of an update is a precondition, and an absent object has none.
+			// Where an update creates nothing, that it is absent comes first.
 			return in, st.conflict(k, preconditionFailed("UID", string(in.GetUID()), ""))
 		}
 		if st.kind.createOnUpdate { // through the status too, as a real server
@@ -253,7 +255,8 @@ func (st *store[T]) change(k key, subresource string, dryRunOpt []string, edit f
 		prepare, validate = st.kind.status.prepareUpdate, st.kind.status.validateUpdate
 	}
 	prepare(obj, old)
-	if errs := validate(obj, old); len(errs) > 0 {
+	errs := apivalidation.ValidateFinalizers(obj.GetFinalizers(), field.NewPath("metadata", "finalizers"))
+	if errs = append(errs, validate(obj, old)...); len(errs) > 0 {
 		return old, st.invalid(k.name, errs)
 	}
 	if old.GetGeneration() > 0 && !st.kind.specEqual(obj, old) {
