@@ -16,7 +16,9 @@
 //   - A property that fails, or hangs, is a result: the exit code is 0. It is 1 if a
 //     row could not be run, or did not end in its time.
 //   - Each property runs twice: as upstream is, and with a lock that bubbles know
-//     before upstream's mutex (see package adapter), for as it is most of them hang.
+//     before upstream's mutex (see package adapter), for as it is some of them hang.
+//   - Upstream trusts whoever releases an address. What that touches also runs with
+//     careful releases: the adapter reads the address first.
 //   - Go's order of maps decides where upstream allocates. So a story, and how many
 //     cases it took, can differ from run to run.
 package main

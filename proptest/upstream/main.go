@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 )
@@ -21,7 +22,7 @@ const (
 	// parallel is how many rows run at once.
 	parallel = 2
 	// perRow and perRun are limits by the wall clock.
-	perRow = 50 * time.Second
+	perRow = 40 * time.Second
 	perRun = 4 * time.Minute
 )
 
@@ -29,6 +30,7 @@ func main() {
 	var (
 		only   = flag.String("property", "", "run only this property")
 		cases  = flag.Int("cases", 100, "cases in which each property looks for a failure")
+		effort = flag.Duration("effort", 8*time.Second, "how long shorter stories are looked for, for each property that fails")
 		child  = flag.String("row", "", "for the program itself: run this row in this process")
 		report = flag.String("result", "", "for the program itself: where the result goes")
 	)
@@ -40,12 +42,12 @@ func main() {
 			os.Exit(2)
 		}
 		os.Args = os.Args[:1] // package testing reads the flags once more
-		one(r, *report, *cases)
+		one(r, *report, *cases, *effort)
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	results, err := all(ctx, *only, *cases)
+	results, err := all(ctx, *only, *cases, *effort)
 	if err == nil {
 		err = print(os.Stdout, results)
 	}
@@ -56,7 +58,7 @@ func main() {
 }
 
 // all runs all rows.
-func all(ctx context.Context, only string, cases int) ([]result, error) {
+func all(ctx context.Context, only string, cases int, effort time.Duration) ([]result, error) {
 	ctx, cancel := context.WithTimeout(ctx, perRun)
 	defer cancel()
 	dir, err := os.MkdirTemp("", "upstream-properties-")
@@ -79,11 +81,16 @@ func all(ctx context.Context, only string, cases int) ([]result, error) {
 	for range parallel {
 		wg.Go(func() {
 			for i := range next {
-				results[i] = run(ctx, todo[i], filepath.Join(dir, fmt.Sprint(i)), cases)
+				results[i] = run(ctx, todo[i], filepath.Join(dir, fmt.Sprint(i)), cases, effort)
 			}
 		})
 	}
-	for i := range todo {
+	order := make([]int, len(todo))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return longestFirst(todo[a], todo[b]) })
+	for _, i := range order {
 		next <- i
 	}
 	close(next)
@@ -92,11 +99,11 @@ func all(ctx context.Context, only string, cases int) ([]result, error) {
 }
 
 // run runs a row in a process of its own.
-func run(ctx context.Context, r row, path string, cases int) result {
+func run(ctx context.Context, r row, path string, cases int, effort time.Duration) result {
 	ctx, cancel := context.WithTimeout(ctx, perRow)
 	defer cancel()
 	failed := func(err error, output []byte) result {
-		return result{row: r, Verdict: broken, Message: err.Error(), Story: string(output)}
+		return result{row: r, Verdict: broken, Found: []found{{Message: err.Error(), Story: string(output)}}}
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -107,7 +114,7 @@ func run(ctx context.Context, r row, path string, cases int) result {
 		return failed(err, nil)
 	}
 	begin := time.Now()
-	output, runErr := exec.CommandContext(ctx, self, "-row", string(arg), "-result", path, "-cases", fmt.Sprint(cases)).CombinedOutput()
+	output, runErr := exec.CommandContext(ctx, self, "-row", string(arg), "-result", path, "-cases", fmt.Sprint(cases), "-effort", effort.String()).CombinedOutput()
 	raw, err := os.ReadFile(path)
 	if err != nil { // it ended before it knew
 		if ctx.Err() != nil {
@@ -120,7 +127,7 @@ func run(ctx context.Context, r row, path string, cases int) result {
 		return failed(err, output)
 	}
 	if out.Verdict == fails {
-		out.shorter(string(output))
+		out.merge(attempts(string(output)))
 	}
 	return out
 }

@@ -9,16 +9,18 @@ import (
 	"net/netip"
 
 	"github.com/metacidr/metacidr/cidr"
+	"github.com/metacidr/metacidr/informer"
 	"github.com/metacidr/metacidr/meta"
 	"github.com/metacidr/metacidr/proptest"
 )
 
 // metaAllocator is metacidr's own allocator. Beside upstream's controller it shows
-// which of the two is at fault.
+// which of the two is at fault. Its addresses bear core's label, for upstream's
+// controller minds no others.
 type metaAllocator struct{ *meta.MetaAllocator }
 
 func newMeta(env proptest.Env) (proptest.Allocator, error) {
-	m, err := meta.New(meta.Config{Client: env.Client, Clock: env.Clock, Random: env.Random})
+	m, err := meta.New(meta.Config{Client: env.Client, Clock: env.Clock, Random: env.Random, Manager: informer.CoreManager})
 	return metaAllocator{m}, err
 }
 

@@ -4,6 +4,9 @@
 package main
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/metacidr/metacidr/proptest"
 	"github.com/metacidr/metacidr/proptest/upstream/adapter"
 )
@@ -12,30 +15,41 @@ import (
 type row struct {
 	Property string
 	// Controller is whose ServiceCIDR controller acts, Allocator whose allocator.
-	Controller, Allocator string
-	// Visible is adapter.Options.Visible.
-	Visible bool
+	Controller, Allocator whose
+	// Visible and Careful are those of adapter.Options.
+	Visible, Careful bool
 }
 
-// Whose it is.
+type whose string
+
 const (
-	upstreams = "upstream"
-	reference = "reference" // proptest.ReferenceController
-	metacidrs = "metacidr"
+	upstreams  whose = "upstream's"
+	references whose = "the reference" // proptest.ReferenceController
+	metacidrs  whose = "metacidr's"
 )
 
-// rows are all there are, those that take long first.
+// seeded are the properties that are no state machine: they do the same each time,
+// and nothing makes their stories shorter.
+var seeded = [...]string{"Linearizable", "Weighted", "Scan"}
+
+// rows are all there are, in the order of the table; for each that is as upstream is,
+// the one with a visible lock is right before it.
 func rows() []row {
 	var out []row
-	for _, visible := range []bool{true, false} {
-		for _, p := range proptest.Properties() {
-			out = append(out, row{Property: p.Name, Allocator: upstreams, Controller: reference, Visible: visible})
-			if p.Name == "FinalizerSafety" {
-				out = append(out, row{Property: p.Name, Allocator: upstreams, Controller: upstreams, Visible: visible})
-				if visible {
-					out = append(out, row{Property: p.Name, Allocator: metacidrs, Controller: upstreams, Visible: visible})
-				}
-			}
+	for _, p := range proptest.Properties() {
+		both := func(r row) {
+			r.Property, r.Visible = p.Name, true
+			out = append(out, r)
+			r.Visible = false
+			out = append(out, r)
+		}
+		both(row{Allocator: upstreams, Controller: references})
+		switch p.Name {
+		case "Uniqueness", "Linearizable", "Fenced":
+			both(row{Allocator: upstreams, Controller: references, Careful: true})
+		case "FinalizerSafety":
+			both(row{Allocator: upstreams, Controller: upstreams})
+			out = append(out, row{Property: p.Name, Allocator: metacidrs, Controller: upstreams, Visible: true})
 		}
 	}
 	return out
@@ -43,7 +57,7 @@ func rows() []row {
 
 // subject is what the row is about.
 func (r row) subject(onCall func()) (proptest.Factory, []proptest.Option) {
-	factory := adapter.Options{Visible: r.Visible, OnCall: onCall}.New
+	factory := adapter.Options{Visible: r.Visible, Careful: r.Careful, OnCall: onCall}.New
 	if r.Allocator == metacidrs {
 		factory = newMeta
 	}
@@ -51,4 +65,37 @@ func (r row) subject(onCall func()) (proptest.Factory, []proptest.Option) {
 		return factory, []proptest.Option{proptest.WithController(adapter.NewController)}
 	}
 	return factory, nil
+}
+
+// who says in a few words what the row is about.
+func (r row) who() string {
+	switch {
+	case r.Careful:
+		return "with careful releases"
+	case r.Allocator == metacidrs:
+		return "metacidr's allocator, its controller"
+	case r.Controller == upstreams:
+		return "with its controller"
+	}
+	return "its allocator"
+}
+
+// asItIs reports that the row is other, but with upstream's mutex as it is.
+func (r row) asItIs(other row) bool {
+	other.Visible = false
+	return r == other
+}
+
+// shrinks reports that there may be shorter stories than the first.
+func (r row) shrinks() bool { return r.Visible && !slices.Contains(seeded[:], r.Property) }
+
+// longestFirst orders the rows so that two workers end at about the same time.
+func longestFirst(a, b row) int {
+	cost := func(r row) int {
+		if r.shrinks() {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Compare(cost(a), cost(b))
 }

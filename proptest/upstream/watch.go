@@ -24,7 +24,7 @@ func newWatch() *watch { return &watch{} }
 func (w *watch) moved() { w.moves.Add(1) }
 
 // run calls hang when nothing has moved and goroutines wait for upstream's mutex.
-func (w *watch) run(hang func(why, stack string)) {
+func (w *watch) run(hang func(found)) {
 	last, since := w.moves.Load(), time.Now()
 	for range time.Tick(patience / 10) {
 		if now := w.moves.Load(); now != last {
@@ -36,8 +36,8 @@ func (w *watch) run(hang func(why, stack string)) {
 		}
 		buf := make([]byte, 8<<20)
 		buf = buf[:runtime.Stack(buf, true)]
-		if why, stack, ok := mutexWait(string(buf)); ok {
-			hang(why, stack)
+		if f, ok := mutexWait(string(buf)); ok {
+			hang(f)
 			return
 		}
 	}
@@ -47,7 +47,7 @@ var method = regexp.MustCompile(`ipallocator\.\(\*MetaAllocator\)\.(\w+)\(`)
 
 // mutexWait finds a goroutine that waits for the mutex of a MetaAllocator, and one
 // that has it while its API call waits for time.
-func mutexWait(stacks string) (why, stack string, ok bool) {
+func mutexWait(stacks string) (found, bool) {
 	var waits, has, waiting, having string
 	for g := range strings.SplitSeq(stacks, "\n\n") {
 		m := method.FindStringSubmatch(g)
@@ -63,20 +63,26 @@ func mutexWait(stacks string) (why, stack string, ok bool) {
 		}
 	}
 	if waits == "" {
-		return "", "", false
+		return found{}, false
 	}
 	if has == "" {
-		return fmt.Sprintf("MetaAllocator.%s waits for the mutex for ever", waits), frames(waiting), true
+		return found{Message: fmt.Sprintf("%s waits for the mutex for ever", waits), Story: frames(waiting)}, true
 	}
-	return fmt.Sprintf("holds its lock across the call: %s is in its create, and %s waits for the mutex", has, waits),
-		"has the mutex:\n" + frames(having) + "\nwaits for it:\n" + frames(waiting), true
+	return found{
+		Message: fmt.Sprintf("holds its lock across the call: %s is in its create, and %s waits for the mutex", has, waits),
+		Story:   "has the mutex:\n" + frames(having) + "\nwaits for it:\n" + frames(waiting),
+	}, true
 }
 
-// frames are the functions of a stack, innermost first, without the runtime's.
+// frames are the functions of a stack, innermost first, from below the runtime's to
+// the adapter's.
 func frames(stack string) string {
 	var b strings.Builder
 	lines := strings.Split(stack, "\n")
 	for _, line := range lines[1:] {
+		if strings.HasPrefix(line, "created by") || strings.Contains(line, "adapter.(*section)") {
+			break
+		}
 		if strings.HasPrefix(line, "\t") || strings.HasPrefix(line, "runtime.") || strings.HasPrefix(line, "internal/") {
 			continue
 		}

@@ -18,6 +18,7 @@
 //   - Upstream allocates for core Services alone. The owner travels as the name of a
 //     Service; networking writes it as the parentRef that the suite asked for.
 //   - Upstream releases by address. The owner of a release is not passed on.
+//     With Options.Careful it is compared before, as a careful caller may do.
 //   - Upstream has no context. A caller that gives up is not heard.
 //   - Upstream seeds its random numbers with the time. Replicas start some
 //     microseconds apart, so that no two have one seed.

@@ -14,12 +14,15 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	networkingv1informers "k8s.io/client-go/informers/networking/v1"
 	"k8s.io/kubernetes/pkg/registry/core/service/ipallocator"
 
 	"github.com/metacidr/metacidr/cidr"
+	"github.com/metacidr/metacidr/informer"
 	"github.com/metacidr/metacidr/proptest"
 )
 
@@ -27,6 +30,9 @@ import (
 type Options struct {
 	// Visible puts a lock that bubbles know before upstream's mutex: see the package.
 	Visible bool
+	// Careful has each release read the IPAddress first, and leave it if it is not
+	// the owner's. Upstream leaves that to its callers.
+	Careful bool
 	// OnCall, if not nil, is called at each write of an IPAddress and at each start
 	// of a replica, concurrently.
 	OnCall func()
@@ -151,10 +157,19 @@ func (r *replica) AllocateAt(ctx context.Context, owner proptest.Owner, addr net
 }
 
 // Release is upstream's, which knows no owner.
-func (r *replica) Release(ctx context.Context, _ proptest.Owner, addr netip.Addr) error {
+func (r *replica) Release(ctx context.Context, owner proptest.Owner, addr netip.Addr) error {
 	f, err := r.of(ctx, cidr.FamilyOf(addr))
 	if err != nil {
 		return err
+	}
+	if r.options.Careful {
+		obj, err := r.env.Client.IPAddresses().Get(ctx, addr.String(), metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || err == nil && informer.OwnerOf(obj.Spec.ParentRef) != owner {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
 	}
 	f.section.untilCall(func() { err = f.MetaAllocator.Release(addr.AsSlice()) })
 	return err
