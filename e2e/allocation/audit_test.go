@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/metacidr/metacidr/cidr"
+	"github.com/metacidr/metacidr/e2e/history"
 	"github.com/metacidr/metacidr/informer"
 	"github.com/metacidr/metacidr/meta"
 )
@@ -111,7 +112,7 @@ func checkViews(t *testing.T, all []grant) {
 }
 
 // checkCovered replays the history: at every moment every confirmed address is usable in a ServiceCIDR (I7).
-func checkCovered(t *testing.T, h *history, all []grant) {
+func checkCovered(t *testing.T, h *history.History, all []grant) {
 	t.Helper()
 	confirmed := map[types.UID]bool{}
 	for _, g := range all {
@@ -119,25 +120,25 @@ func checkCovered(t *testing.T, h *history, all []grant) {
 	}
 	var faults []string
 	var undone int
-	h.replay(func(e event, w world) {
+	history.Replay(h.Events(), func(e history.Event, w history.World) {
 		switch {
-		case e.address != nil && e.kind == watch.Added:
-			if e.address.Labels[informer.LabelManagedBy] == informer.DefaultManager && !confirmed[e.address.UID] {
+		case e.Address != nil && e.Kind == watch.Added:
+			if e.Address.Labels[informer.LabelManagedBy] == informer.DefaultManager && !confirmed[e.Address.UID] {
 				undone++
 				return
 			}
-			if addr := netip.MustParseAddr(e.address.Name); e.revision > 0 && !w.covers(addr) {
-				faults = append(faults, fmt.Sprintf("I7: %s was created at revision %d, when no ServiceCIDR covered it", addr, e.revision))
+			if addr := netip.MustParseAddr(e.Address.Name); e.Revision > 0 && !w.Covers(addr) {
+				faults = append(faults, fmt.Sprintf("I7: %s was created at revision %d, when no ServiceCIDR covered it", addr, e.Revision))
 			}
-		case e.cidr != nil && e.kind == watch.Deleted:
-			for addr, obj := range w.addresses {
-				if !w.covers(addr) {
-					faults = append(faults, fmt.Sprintf("I7: ServiceCIDR %s went at revision %d and left %s of %s without any", e.cidr.Name, e.revision, addr, informer.OwnerOf(obj.Spec.ParentRef)))
+		case e.CIDR != nil && e.Kind == watch.Deleted:
+			for addr, obj := range w.Addresses {
+				if !w.Covers(addr) {
+					faults = append(faults, fmt.Sprintf("I7: ServiceCIDR %s went at revision %d and left %s of %s without any", e.CIDR.Name, e.Revision, addr, informer.OwnerOf(obj.Spec.ParentRef)))
 				}
 			}
 		}
 	})
-	t.Logf("%d events; %d of our IPAddresses were made by calls that did not confirm them", len(h.all()), undone)
+	t.Logf("%d events; %d of our IPAddresses were made by calls that did not confirm them", len(h.Events()), undone)
 	reportSome(t, faults)
 }
 
@@ -146,26 +147,26 @@ func checkCovered(t *testing.T, h *history, all []grant) {
 //
 // Both timestamps are the server's and cut to the second: created < deleted+lease then means that the cut
 // ones differ by no more than the lease.
-func checkDeletion(t *testing.T, h *history, name string, only func(netip.Addr) bool, all []grant) {
+func checkDeletion(t *testing.T, h *history.History, name string, only func(netip.Addr) bool, all []grant) {
 	t.Helper()
-	deleted, created := h.deletion(t, name), h.created()
+	deleted, creations := deletion(t, h, name), created(h)
 	var faults []string
 	var before, within int
 	for _, g := range all {
 		if g.by == nil || !only(g.address) {
 			continue
 		}
-		e, ok := created[g.uid]
-		if !ok || e.revision != g.revision {
+		e, ok := creations[g.uid]
+		if !ok || e.Revision != g.revision {
 			faults = append(faults, fmt.Sprintf("%s: the history has no creation at revision %d of %s", g.address, g.revision, g.uid))
 			continue
 		}
-		late := e.address.CreationTimestamp.Sub(deleted.cidr.DeletionTimestamp.Time)
+		late := e.Address.CreationTimestamp.Sub(deleted.CIDR.DeletionTimestamp.Time)
 		switch {
-		case e.revision < deleted.revision:
+		case e.Revision < deleted.Revision:
 			before++
 		case g.by.mode == meta.VerifyAlways:
-			faults = append(faults, fmt.Sprintf("I7: VerifyAlways confirmed %s, created at revision %d, after the deletion at %d", g.address, e.revision, deleted.revision))
+			faults = append(faults, fmt.Sprintf("I7: VerifyAlways confirmed %s, created at revision %d, after the deletion at %d", g.address, e.Revision, deleted.Revision))
 		case late > meta.DefaultLease:
 			faults = append(faults, fmt.Sprintf("I7: VerifyStale confirmed %s, created %v after the deletion: more than the lease of %v", g.address, late.Round(time.Second), meta.DefaultLease))
 		default:

@@ -23,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/metacidr/metacidr/cidr"
+	"github.com/metacidr/metacidr/e2e/history"
 	"github.com/metacidr/metacidr/informer"
 	"github.com/metacidr/metacidr/meta"
 )
@@ -74,8 +75,8 @@ func TestManyCIDRs(t *testing.T) {
 		r.waitUntilReady(t, default4, default6, alpha4, alpha6, beta4, beta6, nested4, nested6)
 	}
 	before := countsOf(stale)
-	history, ledger := c.record(t), newLedger()
-	m := &many{cluster: c, replicas: replicas, ledger: ledger, history: history}
+	recorded, ledger := history.Record(t, c.client.NetworkingV1()), newLedger()
+	m := &many{cluster: c, replicas: replicas, ledger: ledger, history: recorded}
 	var err error
 	m.holder, err = createService(t.Context(), c.client, ledger, "holder", "10.104.7.7", "fd00:104::777")
 	if err != nil {
@@ -109,7 +110,7 @@ type many struct {
 	*cluster
 	replicas []*replica
 	ledger   *ledger
-	history  *history
+	history  *history.History
 	workers  []*worker
 	services []*serviceWorker
 	holder   *corev1.Service // what keeps beta
@@ -293,11 +294,11 @@ func (m *many) nothingFromDeleted(t *testing.T) {
 }
 
 func (m *many) covered(t *testing.T) {
-	m.history.waitUntilCurrent(t, m.cluster)
+	eventually(t, "the history is up to date", m.history.UpToDate)
 	_, all := m.ledger.state()
 	checkCovered(t, m.history, all)
 	checkDeletion(t, m.history, "beta", onlyInBeta, all)
-	m.history.stop() // the next stage ends its watches
+	m.history.Stop() // the next stage ends its watches
 }
 
 // serviceAddress compares the IPAddresses that kube-apiserver and a replica write for the same Service.

@@ -200,9 +200,9 @@ func deleteTogether(t *testing.T, run func(*testing.T, *cluster), ours bool) []o
 			}
 		}
 	}
-	orphans := h.orphans(t)
+	without := orphans(t, h)
 	for _, r := range rounds {
-		if since, ok := orphans[r.at]; ok {
+		if since, ok := without[r.at]; ok {
 			byName[r.name].orphaned++
 			if ours {
 				t.Errorf("I7: %s, round %d: %s of %s was without a ServiceCIDR from revision %d on", r.name, r.number, r.at, r.owner, since)
@@ -234,7 +234,7 @@ func deleteTogether(t *testing.T, run func(*testing.T, *cluster), ours bool) []o
 		}
 	}
 	if ours {
-		for address, since := range h.orphans(t) {
+		for address, since := range without {
 			t.Errorf("I7: %s was without a ServiceCIDR from revision %d on", address, since)
 		}
 	}

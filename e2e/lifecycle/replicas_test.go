@@ -13,6 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/metacidr/metacidr/e2e/history"
 	"github.com/metacidr/metacidr/informer"
 	"github.com/metacidr/metacidr/lifecycle/servicecidr"
 )
@@ -41,7 +42,7 @@ type replicas struct {
 	*cluster
 	prefix  string // of all names
 	net     int    // second byte of all addresses
-	history *history
+	history *history.History
 	started int
 	running []*process
 }
@@ -195,15 +196,15 @@ func (g *replicas) checkLives(t *testing.T, names []string, elect bool) {
 		gone
 	)
 	states := map[string]int{}
-	for _, e := range g.history.all(t) {
-		if e.cidr == nil || !slices.Contains(names, e.cidr.Name) {
+	for _, e := range all(t, g.history) {
+		if e.CIDR == nil || !slices.Contains(names, e.CIDR.Name) {
 			continue
 		}
-		obj, condition := e.cidr, readyOf(e.cidr)
+		obj, condition := e.CIDR, readyOf(e.CIDR)
 		state := fresh
 		hasFinalizer := slices.Contains(obj.Finalizers, informer.Finalizer)
 		switch {
-		case e.gone:
+		case e.Gone():
 			state = gone
 		case obj.DeletionTimestamp != nil && !hasFinalizer:
 			state = released
@@ -216,11 +217,11 @@ func (g *replicas) checkLives(t *testing.T, names []string, elect bool) {
 		case hasFinalizer && condition == nil:
 			state = held
 		case hasFinalizer || condition != nil:
-			t.Errorf("ServiceCIDR %s at revision %d: finalizers %v, Ready %+v, and no deletion", obj.Name, e.revision, obj.Finalizers, condition)
+			t.Errorf("ServiceCIDR %s at revision %d: finalizers %v, Ready %+v, and no deletion", obj.Name, e.Revision, obj.Finalizers, condition)
 			continue
 		}
 		if before, known := states[obj.Name]; known && state < before {
-			t.Errorf("ServiceCIDR %s went back from state %d to %d at revision %d", obj.Name, before, state, e.revision)
+			t.Errorf("ServiceCIDR %s went back from state %d to %d at revision %d", obj.Name, before, state, e.Revision)
 		}
 		states[obj.Name] = state
 	}
@@ -228,12 +229,12 @@ func (g *replicas) checkLives(t *testing.T, names []string, elect bool) {
 		if states[name] != gone {
 			t.Errorf("ServiceCIDR %s ended in state %d of %d", name, states[name], gone)
 		}
-		all, err := g.eventsOn(t.Context(), "ServiceCIDR", name)
+		events, err := g.eventsOn(t.Context(), "ServiceCIDR", name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		told := 0
-		for _, e := range all {
+		for _, e := range events {
 			if e.Reason == servicecidr.EventReleased {
 				told++
 			}
@@ -243,7 +244,7 @@ func (g *replicas) checkLives(t *testing.T, names []string, elect bool) {
 			t.Errorf("ServiceCIDR %s: %d events say that it was released; want one at most, with a leader (%t) or not: the resourceVersion lets one patch win", name, told, elect)
 		}
 	}
-	for address, since := range g.history.orphans(t) {
+	for address, since := range orphans(t, g.history) {
 		t.Errorf("I7: %s was without a ServiceCIDR from revision %d on", address, since)
 	}
 }

@@ -163,7 +163,7 @@ func TestKEP1880(t *testing.T) {
 	if _, err := c.createService(t.Context(), "last", ""); err == nil || !strings.Contains(err.Error(), "range is full") {
 		t.Errorf("another Service: %v; want it refused as full: the first range is as full as it was", err)
 	}
-	if found := h.orphans(t); len(found) > 0 {
+	if found := orphans(t, h); len(found) > 0 {
 		t.Errorf("addresses without a ServiceCIDR, and since which revision: %v", found)
 	}
 	t.Log("9. the first range is as full as it was, and at no moment was an address without a ServiceCIDR")
