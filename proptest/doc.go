@@ -46,6 +46,10 @@
 //     with all randomness from Env the same case comes back. In a bubble time passes
 //     only while every goroutine waits. So hold no mutex across an API call, or the
 //     first slow call stops everything; after two minutes a watchdog says so.
+//   - client-go's reflectors report errors through k8s.io/apimachinery's
+//     runtime.ErrorHandlers, one of which waits by the time of the error before,
+//     and that may have been in another bubble's future: set it to nil in
+//     TestMain.
 //   - Statistical properties state their probability of error: ErrorProbability. They
 //     use fixed seeds.
 //   - A failure is a story: numbered steps, what each replica had seen, what was true.

@@ -34,7 +34,7 @@ func TestMeta_VerifyAlwaysNeedsNoLease(t *testing.T) {
 		return metaAdapter{m}, err
 	}
 	for _, p := range proptest.Properties() {
-		if f := p.Find(t, factory, 8, proptest.WithLease(0)); f != nil {
+		if f := p.Find(t, factory, 4, proptest.WithLease(0)); f != nil {
 			t.Error(f)
 		}
 	}
