@@ -29,6 +29,16 @@ func TestKEP1880(t *testing.T) {
 	first, second := netip.MustParsePrefix("10.96.0.0/28"), netip.MustParsePrefix("10.97.0.0/28")
 
 	c.waitReady(t, "kubernetes")
+	eventually(t, "Ready of ServiceCIDR kubernetes is the controller's, not that of kube-apiserver alone", func(ctx context.Context) error {
+		obj, err := c.client.NetworkingV1().ServiceCIDRs().Get(ctx, "kubernetes", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if ready := readyOf(obj); ready == nil || ready.Reason != servicecidr.ReasonReady {
+			return fmt.Errorf("it is %+v", ready)
+		}
+		return nil
+	})
 	t.Log("1. kube-apiserver has made ServiceCIDR kubernetes of its flag, 10.96.0.0/28; the controller has given it the finalizer")
 	checkOwnership(t, c.get(t, "kubernetes"), false)
 
