@@ -36,9 +36,9 @@ type Plan struct {
 	Request Request   `json:"request"`
 	// ServiceCIDRs are all there were.
 	ServiceCIDRs []ServiceCIDR `json:"serviceCIDRs"`
-	Steps    []Step    `json:"steps"`
-	Services []Row     `json:"services"`
-	Findings []Finding `json:"findings,omitempty"`
+	Steps        []Step        `json:"steps"`
+	Services     []Row         `json:"services"`
+	Findings     []Finding     `json:"findings,omitempty"`
 	// Undoes names the plan that this one takes back.
 	Undoes string `json:"undoes,omitempty"`
 }
