@@ -89,6 +89,12 @@ fuzz: ## each fuzz target for FUZZTIME=30s
 tidy-check: ## fail if go mod tidy would change a module
 	@$(call in-each,$(MODULES),go mod tidy -diff)
 
+.PHONY: openapi-check
+openapi-check: ## fail if go generate changes the OpenAPI definitions of examples/apiserver
+	@cd examples/apiserver/internal/openapi && before=$$(mktemp) && trap 'rm -f "$$before"' EXIT && \
+	cp zz_generated.openapi.go "$$before" && go generate . && \
+	{ cmp -s "$$before" zz_generated.openapi.go || { echo "zz_generated.openapi.go was stale; it is new now, commit it" >&2; exit 1; }; }
+
 .PHONY: build
 build: ## the programs, into bin/
 	go build -o bin/ ./...
