@@ -1,0 +1,152 @@
+// Copyright The metacidr Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// server is a metacidr-apiserver as a child process. It is used by one goroutine at a time.
+type server struct {
+	path string // of the program
+	dir  string // its data, keys, kubeconfig and log
+	run  *process
+}
+
+// stopGrace is how long the server may take to end by itself.
+const stopGrace = 15 * time.Second
+
+func newServer(path, dir string) *server { return &server{path: path, dir: dir} }
+
+func (s *server) kubeconfig() string { return filepath.Join(s.dir, "admin.kubeconfig") }
+
+// start starts the server with the given ranges, and returns a client when it is ready.
+func (s *server) start(ctx context.Context, ranges string) (kubernetes.Interface, error) {
+	// A kubeconfig of an earlier run names its port.
+	if err := os.Remove(s.kubeconfig()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	log, err := os.OpenFile(s.logPath(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close() // the child has its own
+	s.run, err = launch(s.path, log, "--data-dir="+s.dir, "--bind-address=127.0.0.1", "--secure-port=0", "--service-cluster-ip-range="+ranges)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", s.path, err)
+	}
+	var client kubernetes.Interface
+	err = eventually(ctx, "until the server is ready", func(ctx context.Context) error {
+		select {
+		case <-s.run.done:
+			return fmt.Errorf("%w: it ended: %v", errNever, s.run.state)
+		default:
+		}
+		if client == nil {
+			config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig())
+			if err != nil {
+				return err
+			}
+			config.QPS = -1 // the server has its own limits
+			if client, err = kubernetes.NewForConfig(config); err != nil {
+				return err
+			}
+		}
+		return client.CoreV1().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%w; the end of its log:\n%s", err, s.logTail()), s.stop())
+	}
+	return client, nil
+}
+
+// stop asks the server to end, and waits for that. It does nothing if the server does not run.
+func (s *server) stop() error {
+	if s.run == nil {
+		return nil
+	}
+	run := s.run
+	s.run = nil
+	if err := run.end(stopGrace); err != nil {
+		return fmt.Errorf("stop metacidr-apiserver: %w; the end of its log:\n%s", err, s.logTail())
+	}
+	return nil
+}
+
+func (s *server) logPath() string { return filepath.Join(s.dir, "server.log") }
+
+// logTail returns the last lines of the log.
+func (s *server) logTail() []byte {
+	const lines = 20
+	data, err := os.ReadFile(s.logPath())
+	if err != nil {
+		return []byte(err.Error())
+	}
+	all := bytes.SplitAfter(data, []byte("\n"))
+	return bytes.Join(all[max(0, len(all)-lines):], nil)
+}
+
+// process is a child that is reaped as soon as it ends.
+type process struct {
+	handle *os.Process
+	done   chan struct{}
+	state  *os.ProcessState // to be read after done
+}
+
+// launch starts a program. The kernel ends it if this process ends without having stopped it: for that the goroutine
+// that starts it keeps its thread until it has ended.
+func launch(path string, log *os.File, args ...string) (*process, error) {
+	cmd := exec.Command(path, args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = sysProcAttr()
+	p := &process{done: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		p.handle = cmd.Process
+		started <- err
+		if err != nil {
+			return
+		}
+		_ = cmd.Wait() // what it says is in ProcessState, too
+		p.state = cmd.ProcessState
+		close(p.done)
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// end asks the process to end, and kills it after grace. An end that was not in order is an error.
+func (p *process) end(grace time.Duration) error {
+	_ = p.handle.Signal(syscall.SIGTERM) // fails only if it has ended
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+	case <-timer.C:
+		_ = p.handle.Kill() // as above
+		<-p.done
+		return fmt.Errorf("it did not end within %s and was killed", grace)
+	}
+	if !p.state.Success() {
+		return fmt.Errorf("it ended with %s", p.state)
+	}
+	return nil
+}
