@@ -68,7 +68,8 @@ func (s *server) start(ctx context.Context, ranges string) (kubernetes.Interface
 		return client.CoreV1().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 	})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%w; the end of its log:\n%s", err, s.logTail()), s.stop())
+		_ = s.stop() // how it ended is in the log
+		return nil, fmt.Errorf("%w; the end of its log:\n%s", err, s.logTail())
 	}
 	return client, nil
 }
