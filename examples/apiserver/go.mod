@@ -7,6 +7,7 @@ replace github.com/metacidr/metacidr => ../..
 require (
 	github.com/google/go-cmp v0.7.0
 	github.com/metacidr/metacidr v0.0.0
+	go.uber.org/goleak v1.3.0
 	golang.org/x/sync v0.24.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
