@@ -14,6 +14,8 @@
 //	internal/storage         a registry.Store for each resource
 //	internal/server          flags, etcd, keys, hooks, controllers
 //	internal/demo            the steps of the walk
+//	internal/child           programs as children of another
+//	internal/audit           are Services and IPAddresses one to one, and were they always?
 //
 // docs/apiserver.md goes through it in the order in which an author would write it.
 package apiserver

@@ -9,21 +9,20 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
-	"syscall"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/metacidr/metacidr/examples/apiserver/internal/child"
 )
 
 // server is a metacidr-apiserver as a child process. It is used by one goroutine at a time.
 type server struct {
 	path string // of the program
 	dir  string // its data, keys, kubeconfig and log
-	run  *process
+	run  *child.Process
 }
 
 // stopGrace is how long the server may take to end by itself.
@@ -44,15 +43,15 @@ func (s *server) start(ctx context.Context, ranges string) (kubernetes.Interface
 		return nil, err
 	}
 	defer log.Close() // the child has its own
-	s.run, err = launch(s.path, log, "--data-dir="+s.dir, "--bind-address=127.0.0.1", "--secure-port=0", "--service-cluster-ip-range="+ranges)
+	s.run, err = child.Start(s.path, log, "--data-dir="+s.dir, "--bind-address=127.0.0.1", "--secure-port=0", "--service-cluster-ip-range="+ranges)
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", s.path, err)
+		return nil, err
 	}
 	var client kubernetes.Interface
 	err = eventually(ctx, "until the server is ready", func(ctx context.Context) error {
 		select {
-		case <-s.run.done:
-			return fmt.Errorf("%w: it ended: %v", errNever, s.run.state)
+		case <-s.run.Done():
+			return fmt.Errorf("%w: it ended: %v", errNever, s.run.State())
 		default:
 		}
 		if client == nil {
@@ -81,7 +80,7 @@ func (s *server) stop() error {
 	}
 	run := s.run
 	s.run = nil
-	if err := run.end(stopGrace); err != nil {
+	if err := run.End(stopGrace); err != nil {
 		return fmt.Errorf("stop metacidr-apiserver: %w; the end of its log:\n%s", err, s.logTail())
 	}
 	return nil
@@ -98,56 +97,4 @@ func (s *server) logTail() []byte {
 	}
 	all := bytes.SplitAfter(data, []byte("\n"))
 	return bytes.Join(all[max(0, len(all)-lines):], nil)
-}
-
-// process is a child that is reaped as soon as it ends.
-type process struct {
-	handle *os.Process
-	done   chan struct{}
-	state  *os.ProcessState // to be read after done
-}
-
-// launch starts a program. The kernel ends it if this process ends without having stopped it: for that the goroutine
-// that starts it keeps its thread until it has ended.
-func launch(path string, log *os.File, args ...string) (*process, error) {
-	cmd := exec.Command(path, args...)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = sysProcAttr()
-	p := &process{done: make(chan struct{})}
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		p.handle = cmd.Process
-		started <- err
-		if err != nil {
-			return
-		}
-		_ = cmd.Wait() // what it says is in ProcessState, too
-		p.state = cmd.ProcessState
-		close(p.done)
-	}()
-	if err := <-started; err != nil {
-		return nil, err
-	}
-	return p, nil
-}
-
-// end asks the process to end, and kills it after grace. An end that was not in order is an error.
-func (p *process) end(grace time.Duration) error {
-	_ = p.handle.Signal(syscall.SIGTERM) // fails only if it has ended
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
-	select {
-	case <-p.done:
-	case <-timer.C:
-		_ = p.handle.Kill() // as above
-		<-p.done
-		return fmt.Errorf("it did not end within %s and was killed", grace)
-	}
-	if !p.state.Success() {
-		return fmt.Errorf("it ended with %s", p.state)
-	}
-	return nil
 }

@@ -1,7 +1,7 @@
 // Copyright The metacidr Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package demo
+package child
 
 import "syscall"
 

@@ -3,7 +3,7 @@
 
 //go:build !linux
 
-package demo
+package child
 
 import "syscall"
 
