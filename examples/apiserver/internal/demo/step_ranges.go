@@ -158,6 +158,7 @@ func (w *walk) nest(ctx context.Context) error {
 	if _, err := w.create(ctx, edge); err != nil {
 		return err
 	}
+	w.say("service/edge created")
 	if err := w.showService(ctx, "edge"); err != nil {
 		return err
 	}
