@@ -10,7 +10,9 @@ import (
 
 // servedVersion is an effective version that names itself in /version by the Kubernetes API that is served. A program
 // that is built without link flags has no version of its own, and kubectl cannot parse what then stands in its place.
-type servedVersion struct{ basecompatibility.EffectiveVersion }
+type servedVersion struct {
+	basecompatibility.EffectiveVersion
+}
 
 func newServedVersion() servedVersion {
 	return servedVersion{basecompatibility.NewEffectiveVersionFromString(Version, "", "")}

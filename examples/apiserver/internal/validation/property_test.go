@@ -22,7 +22,9 @@ func pick[T any](t *rapid.T, label string, values ...T) T {
 }
 
 // draw draws one of the values.
-func draw[T any](t *rapid.T, label string, values ...T) T { return rapid.SampledFrom(values).Draw(t, label) }
+func draw[T any](t *rapid.T, label string, values ...T) T {
+	return rapid.SampledFrom(values).Draw(t, label)
+}
 
 // drawService draws a Service as a client might write it: often valid, often nearly so.
 func drawService(t *rapid.T) *corev1.Service {
