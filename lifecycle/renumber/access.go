@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Access is one thing that a plan, its application or its rollback does with the
@@ -20,12 +21,19 @@ type Access struct {
 	// Namespace is empty for resources without one, and for all namespaces.
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
+	// Path is that of something that is no resource; Resource is empty then.
+	Path string `json:"path,omitempty"`
 	// Optional: without it something is not checked or not told, and nothing fails.
 	Optional bool `json:"optional,omitempty"`
+	// Use says what an optional one is for, if it is not for the plan's findings.
+	Use string `json:"-"`
 }
 
 // String is "create services/status in namespace default".
 func (a Access) String() string {
+	if a.Path != "" {
+		return a.Verb + " " + a.Path
+	}
 	s := a.Verb + " " + a.Resource
 	if a.Group != "" {
 		s = a.Verb + " " + a.Resource + "." + a.Group
@@ -44,6 +52,11 @@ func (a Access) String() string {
 
 // review is the question to the API server.
 func (a Access) review() *authorizationv1.SelfSubjectAccessReview {
+	if a.Path != "" {
+		return &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Verb: a.Verb, Path: a.Path},
+		}}
+	}
 	return &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: a.Verb, Group: a.Group, Resource: a.Resource,
 			Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name},
@@ -51,7 +64,7 @@ func (a Access) review() *authorizationv1.SelfSubjectAccessReview {
 }
 
 // system is the namespace of the lease and of the journal.
-const system = "kube-system"
+const system = metav1.NamespaceSystem
 
 // Accesses lists all that plan, apply and rollback do. docs/renumbering.md makes a
 // ClusterRole of it.
@@ -65,14 +78,16 @@ func Accesses() []Access {
 	}
 	const networking = "networking.k8s.io"
 	add(Access{Resource: "namespaces", Name: system}, "get")
-	add(Access{Resource: "services"}, "get", "list", "watch", "create", "update", "delete")
+	add(Access{Resource: "services"}, "get", "list", "create", "update", "delete")
 	add(Access{Resource: "services", Subresource: "status"}, "update")
-	add(Access{Group: networking, Resource: "servicecidrs"}, "get", "list", "watch", "create", "delete")
-	add(Access{Group: networking, Resource: "ipaddresses"}, "get", "list")
+	add(Access{Group: networking, Resource: "servicecidrs"}, "get", "list", "create", "delete")
+	add(Access{Group: networking, Resource: "ipaddresses"}, "list")
 	add(Access{Group: "discovery.k8s.io", Resource: "endpointslices"}, "list")
-	add(Access{Group: "coordination.k8s.io", Resource: "leases", Namespace: system}, "get", "create", "update", "list")
-	add(Access{Resource: "secrets", Namespace: system}, "get", "list", "create", "update", "delete")
-	add(Access{Resource: "events", Optional: true}, "create")
+	add(Access{Group: "coordination.k8s.io", Resource: "leases", Namespace: system}, "get", "list", "create", "update", "patch")
+	add(Access{Resource: "secrets", Namespace: system}, "list", "create")
+	add(Access{Resource: "secrets", Namespace: system, Optional: true, Use: "the journal of a finished run is not removed from the cluster"}, "deletecollection")
+	add(Access{Group: "events.k8s.io", Resource: "events", Optional: true, Use: "moves are not told as events"}, "create")
+	add(Access{Path: "/flagz", Optional: true, Use: "the runner asks you whether the API servers have the new flag"}, "get")
 	add(Access{Resource: "nodes", Optional: true}, "list")
 	add(Access{Group: networking, Resource: "networkpolicies", Optional: true}, "list")
 	add(Access{Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations", Optional: true}, "list")

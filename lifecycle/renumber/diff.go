@@ -21,7 +21,7 @@ const drawn = "<drawn>"
 func Diff(w io.Writer, p *Plan, live []corev1.Service) error {
 	byKey := make(map[string]*corev1.Service, len(live))
 	for i := range live {
-		byKey[live[i].Namespace+"/"+live[i].Name] = &live[i]
+		byKey[key(&live[i])] = &live[i]
 	}
 	for i := range p.Services {
 		row := &p.Services[i]

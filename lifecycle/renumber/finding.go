@@ -150,7 +150,7 @@ func Codes() []CodeInfo {
 		{CodeServicesByClass, Info, "What Services there are, and what happens to them",
 			"A count of rows by class and action.", "nothing to do", ""},
 		{CodeLoadBalancersHeld, Blocker, "A LoadBalancer Service would have to move",
-			"On its way it is no LoadBalancer for a moment. Its status is put back, but its cloud controller may act in between and set up another load balancer, with another address.",
+			"On its way to another address it is no LoadBalancer for a moment. Its status is put back, but its cloud controller may act in between and set up another load balancer, with another address.",
 			"--load-balancers moves it all the same; or make it anew by hand, before the run", "--load-balancers"},
 		{CodeLoadBalancersMove, Warning, "LoadBalancer Services will move",
 			"On its way each is no LoadBalancer for a moment, and its cloud controller may act in between.",
@@ -228,8 +228,9 @@ func Codes() []CodeInfo {
 			"There is nothing to move: it is skipped.", "nothing to do, if you know why it is gone", ""},
 		{CodeServiceChanged, Blocker, "A Service of the plan has changed",
 			"It is another object of the same name, has other addresses or is of another class, so the plan's row does not fit it.", planAnew, accept(CodeServiceChanged)},
-		{CodeServiceUnknown, Blocker, "A Service in a range to leave is not in the plan",
-			"It was made after the plan was, and has an address that must be left.", planAnew, accept(CodeServiceUnknown)},
+		{CodeServiceUnknown, Warning, "A Service in a range to leave is not in the plan",
+			"It was made after the plan was, and has an address that must be left. The runner moves it too, to an address that the API server draws.",
+			"nothing to do, or " + planAnew, ""},
 	}
 }
 

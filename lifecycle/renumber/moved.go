@@ -29,7 +29,7 @@ func (w *World) Moved(p *Plan) []Finding {
 	sortFindings(all)
 	accepted := Plan{Request: p.Request, Findings: all}
 	accepted.accept()
-	return all
+	return accepted.Findings
 }
 
 func (w *World) movedServiceCIDRs(p *Plan) []Finding {
@@ -94,12 +94,13 @@ func (w *World) movedServices(p *Plan) []Finding {
 	seen := make(map[string]bool, len(w.Services))
 	for i := range w.Services {
 		svc := &w.Services[i]
-		key := svc.Namespace + "/" + svc.Name
-		seen[key] = true
-		row, object := rows[key], "Service "+key
+		seen[key(svc)] = true
+		row, object := rows[key(svc)], "Service "+key(svc)
 		class := about.class(svc)
 		left := slices.IndexFunc(svc.Spec.ClusterIPs, leaves)
 		switch {
+		case row == nil && left >= 0 && class == ClassLoadBalancer && !p.Request.LoadBalancers:
+			all = append(all, finding(CodeLoadBalancersHeld, object, "it is new, and has "+svc.Spec.ClusterIPs[left]))
 		case row == nil && left >= 0:
 			all = append(all, finding(CodeServiceUnknown, object, "it is new, and has "+svc.Spec.ClusterIPs[left]))
 		case row == nil || row.Action == ActionRenew:

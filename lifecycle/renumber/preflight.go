@@ -11,7 +11,7 @@ func checks() []check {
 	return []check{
 		checkCapacity, checkFirst, checkOverlaps, checkSpecial, checkOtherRanges, // preflight_range.go
 		checkServiceCIDRs, checkAddresses, checkMissing, // preflight_address.go
-		countClasses, checkLoadBalancers, checkKubernetes, checkHardCoded, checkOwned, checkInPlace, // preflight_service.go
+		countClasses, checkLoadBalancers, checkParked, checkKubernetes, checkHardCoded, checkOwned, checkInPlace, // preflight_service.go
 		checkExternalIPs, checkSingleStack, checkNetworkPolicies, checkEndpointSlices, checkWebhooks,
 		checkDNS, checkCertificate, checkRestart, checkConsumers, checkNodes, // preflight_outside.go
 		checkPermissions, checkUnread,

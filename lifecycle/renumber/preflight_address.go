@@ -4,6 +4,7 @@
 package renumber
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -79,7 +80,7 @@ func (w *World) holders() map[string][]string {
 	for i := range w.Services {
 		svc := &w.Services[i]
 		for _, a := range svc.Spec.ClusterIPs {
-			all[a] = append(all[a], svc.Namespace+"/"+svc.Name)
+			all[a] = append(all[a], key(svc))
 		}
 	}
 	return all
@@ -94,20 +95,7 @@ func ofService(ip *networkingv1.IPAddress) string {
 	return ""
 }
 
-func parentOf(ip *networkingv1.IPAddress) string {
-	r := ip.Spec.ParentRef
-	if r == nil {
-		return "nobody"
-	}
-	name := r.Name
-	if r.Namespace != "" {
-		name = r.Namespace + "/" + name
-	}
-	if r.Group != "" {
-		return r.Resource + "." + r.Group + " " + name
-	}
-	return r.Resource + " " + name
-}
+func parentOf(ip *networkingv1.IPAddress) string { return cmp.Or(ownerOf(ip), "nobody") }
 
 // checkMissing: has every Service its IPAddresses?
 func checkMissing(w *World, _ *Plan) []Finding {

@@ -4,6 +4,7 @@
 package renumber
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -184,8 +185,9 @@ func checkPermissions(w *World, _ *Plan) []Finding {
 		all = append(all, finding(CodePermissionMissing, "", "you may not "+denied(needed)))
 	}
 	for _, r := range optional {
-		if r.Verb == "create" {
-			all = append(all, finding(CodeNotChecked, r.Resource, "you may not "+denied([]Review{r})+": moves are not told as events", "ask for permission to create events"))
+		// Of those without a use, the reading has told.
+		if r.Use != "" {
+			all = append(all, finding(CodeNotChecked, cmp.Or(r.Resource, r.Path), "you may not "+denied([]Review{r})+": "+r.Use, "ask for this permission, or do without"))
 		}
 	}
 	return all

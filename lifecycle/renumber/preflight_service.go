@@ -55,8 +55,8 @@ func checkLoadBalancers(_ *World, p *Plan) []Finding {
 		switch row := &p.Services[i]; {
 		case row.Class != ClassLoadBalancer:
 		case row.Action == ActionHold:
-			all = append(all, finding(CodeLoadBalancersHeld, "Service "+row.Key(), "it is a LoadBalancer with "+strings.Join(row.From, ",")+", in a range or family to leave"))
-		case row.Action == ActionMove:
+			all = append(all, finding(CodeLoadBalancersHeld, "Service "+row.Key(), "it is a LoadBalancer with "+strings.Join(row.From, ",")+", and its addresses or families should change"))
+		case row.changes():
 			moved = append(moved, row.Key())
 		}
 	}
@@ -64,6 +64,17 @@ func checkLoadBalancers(_ *World, p *Plan) []Finding {
 		all = append(all, finding(CodeLoadBalancersMove, "", fmt.Sprintf("%s: %s", numberOf(len(moved), "Service", "Services"), some(moved))))
 	}
 	return all
+}
+
+// checkParked: did an earlier run leave a Service on its way?
+func checkParked(w *World, _ *Plan) []Finding {
+	var all []Finding
+	for i := range w.Services {
+		if svc := &w.Services[i]; isParked(svc) {
+			all = append(all, finding(CodeServiceParked, "Service "+key(svc), "it is an ExternalName for now, by plan "+strings.TrimSuffix(svc.Spec.ExternalName, parkedSuffix)))
+		}
+	}
+	return byObject(all)
 }
 
 func checkKubernetes(_ *World, p *Plan) []Finding {
@@ -81,7 +92,7 @@ func checkHardCoded(w *World, p *Plan) []Finding {
 	rows := p.rows()
 	for i := range w.Services {
 		svc := &w.Services[i]
-		row := rows[svc.Namespace+"/"+svc.Name]
+		row := rows[key(svc)]
 		if row == nil || row.Action != ActionMove {
 			continue
 		}
@@ -97,7 +108,7 @@ func checkOwned(w *World, p *Plan) []Finding {
 	rows := p.rows()
 	for i := range w.Services {
 		svc := &w.Services[i]
-		row := rows[svc.Namespace+"/"+svc.Name]
+		row := rows[key(svc)]
 		if row == nil || !row.changes() || len(svc.OwnerReferences) == 0 {
 			continue
 		}
@@ -118,7 +129,7 @@ func checkInPlace(w *World, p *Plan) []Finding {
 	about, rows := w.about(), p.rows()
 	for i := range w.Services {
 		svc := &w.Services[i]
-		row := rows[svc.Namespace+"/"+svc.Name]
+		row := rows[key(svc)]
 		if row != nil && row.Action == ActionMove && row.Strategy == InPlace {
 			all = append(all, finding(CodeMovesInPlace, "Service "+row.Key(), "a deletion is not safe for "+about.losesIfRecreated(svc)))
 		}
@@ -133,7 +144,7 @@ func checkExternalIPs(w *World, p *Plan) []Finding {
 	for i := range w.Services {
 		svc := &w.Services[i]
 		for _, a := range parseAddresses(svc.Spec.ExternalIPs) {
-			object := "Service " + svc.Namespace + "/" + svc.Name
+			object := "Service " + key(svc)
 			if leaves(a.String()) {
 				all = append(all, finding(CodeExternalIPsInRange, object, fmt.Sprintf("its external IP %s lies in the range to leave", a)))
 			}

@@ -4,7 +4,6 @@
 package renumber
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -77,11 +76,8 @@ func (p *Plan) decide(row *Row, svc *corev1.Service, about surroundings) {
 	case same:
 		row.Action, row.Reason = ActionKeep, "its addresses and families may stay"
 		return
-	case row.Class == ClassLoadBalancer && !p.Request.LoadBalancers && p.Request.Playbook == AddFamily:
-		row.Action, row.Reason = ActionKeep, "it is a LoadBalancer, and works with one family: --load-balancers gives it the second"
-		return
 	case row.Class == ClassLoadBalancer && !p.Request.LoadBalancers:
-		row.Action, row.Reason = ActionHold, "it is a LoadBalancer: its load balancer may be set up anew, so it moves only with --load-balancers"
+		row.Action, row.Reason = ActionHold, "it is a LoadBalancer: its load balancer may be set up anew, so it changes only with --load-balancers"
 		return
 	}
 	row.Families, row.To = families, addresses
@@ -205,7 +201,7 @@ func (w *World) about() surroundings {
 }
 
 func isKubernetes(svc *corev1.Service) bool {
-	return svc.Namespace == metav1.NamespaceDefault && svc.Name == "kubernetes"
+	return svc.Namespace == metav1.NamespaceDefault && svc.Name == kubernetesService
 }
 
 func isHeadless(svc *corev1.Service) bool { return svc.Spec.ClusterIP == corev1.ClusterIPNone }
@@ -261,7 +257,7 @@ func (s surroundings) losesIfRecreated(svc *corev1.Service) string {
 	}
 	// Those without an ownerReference outlive the Service; the Endpoints of its name do
 	// not.
-	if by := s.manual[svc.Namespace+"/"+svc.Name]; by != "" {
+	if by := s.manual[key(svc)]; by != "" {
 		return by
 	}
 	return ""
@@ -292,7 +288,7 @@ func hardCoded(svc *corev1.Service) string {
 			continue
 		}
 		var set fieldpath.Set
-		if err := set.FromJSON(bytes.NewReader(m.FieldsV1.Raw)); err != nil {
+		if err := set.FromJSON(m.FieldsV1.GetRawReader()); err != nil {
 			continue
 		}
 		for _, field := range []string{"clusterIP", "clusterIPs"} {

@@ -209,7 +209,7 @@ func (w *World) readAround(ctx context.Context, client kubernetes.Interface) err
 		return err
 	}
 	leases := func(ctx context.Context, o metav1.ListOptions) (*coordinationv1.LeaseList, error) {
-		o.LabelSelector = "apiserver.kubernetes.io/identity=kube-apiserver"
+		o.LabelSelector = identityLabel
 		return client.CoordinationV1().Leases(system).List(ctx, o)
 	}
 	err = w.tolerate("leases of the API servers", each(ctx, listOf(leases), func(o *coordinationv1.Lease) {
