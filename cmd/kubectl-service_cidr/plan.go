@@ -289,7 +289,7 @@ func (f *planFlags) next(cmd *cobra.Command, plan *renumber.Plan) []string {
 	file := f.file
 	var all []string
 	if file == "" {
-		file = plan.Name + ".yaml"
+		file = "plan.yaml"
 		again := []string{"kubectl", "service-cidr", "plan", string(plan.Request.Playbook)}
 		cmd.Flags().Visit(func(flag *pflag.Flag) {
 			switch value := flag.Value.(type) {

@@ -158,6 +158,9 @@ func printFinding(out *bytes.Buffer, f renumber.Finding) {
 	}
 	fmt.Fprintf(out, "  %s %s  %s%s\n", severity, f.Code, about, f.Message)
 	for _, line := range strings.Split(f.Remedy, "\n") {
+		if line == renumber.NothingToDo {
+			continue
+		}
 		fmt.Fprintf(out, "      %s\n", line)
 	}
 	if f.Override != "" && !f.Accepted {

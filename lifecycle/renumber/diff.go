@@ -45,11 +45,10 @@ func (p *Plan) diffRow(out *bytes.Buffer, row *Row, svc *corev1.Service) {
 	how := string(row.Strategy)
 	after := p.after(svc, row.To)
 	if row.Action == ActionRenew {
-		how = "made again by the API server"
 		after.Spec.IPFamilies, after.Spec.ClusterIPs, after.Spec.ClusterIP = row.Families, row.To, row.To[0]
 	}
 	fmt.Fprintf(out, "--- Service %s\n+++ Service %s (%s)\n", row.Key(), row.Key(), how)
-	if how != string(InPlace) {
+	if row.Strategy == Recreate {
 		fmt.Fprintf(out, "@@ metadata @@\n-  uid: %s\n+  uid: <new>\n", svc.UID)
 	}
 	fmt.Fprintln(out, "@@ spec @@")

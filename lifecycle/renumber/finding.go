@@ -85,6 +85,9 @@ type CodeInfo struct {
 // acceptFlag begins the Override of blockers that the operator may take on.
 const acceptFlag = "--accept "
 
+// NothingToDo is the Remedy of what is only told.
+const NothingToDo = "nothing to do"
+
 const planAnew = "make the plan anew: kubectl service-cidr plan"
 
 // Codes lists all there are, in the order of docs/findings.md.
@@ -148,7 +151,7 @@ func Codes() []CodeInfo {
 			"look for events IPAddressNotAllocated, and into the API server's log", ""},
 
 		{CodeServicesByClass, Info, "What Services there are, and what happens to them",
-			"A count of rows by class and action.", "nothing to do", ""},
+			"A count of rows by class and action.", NothingToDo, ""},
 		{CodeLoadBalancersHeld, Blocker, "A LoadBalancer Service would have to move",
 			"On its way to another address it is no LoadBalancer for a moment. Its status is put back, but its cloud controller may act in between and set up another load balancer, with another address.",
 			"--load-balancers moves it all the same; or make it anew by hand, before the run", "--load-balancers"},
@@ -166,7 +169,7 @@ func Codes() []CodeInfo {
 			"read in that controller's manual whether it follows; move its Services first (apply --selector), and look", ""},
 		{CodeMovesInPlace, Info, "A Service moves in place, not by recreation",
 			"A deletion would wait for finalizers, or take away what refers to the Service.",
-			"nothing to do", ""},
+			NothingToDo, ""},
 		{CodeExternalIPsInRange, Warning, "externalIPs lie in a range of the plan",
 			"A Service names addresses of the old or the new range as its externalIPs: they will clash with a clusterIP, or mean one that is gone.",
 			"take them out of the Service's externalIPs", ""},

@@ -224,6 +224,17 @@ func (p *Plan) left() []cidr.Range {
 	return slices.Compact(ranges)
 }
 
+// stay are the parts of them that are not emptied.
+func (p *Plan) stay() []cidr.Range {
+	var all []string
+	for _, s := range p.Steps {
+		if s.Target != nil {
+			all = append(all, s.Target.Stay...)
+		}
+	}
+	return parseAll(all)
+}
+
 // fresh are the ranges that the operator brings in.
 func (p *Plan) fresh() []cidr.Range { return parseAll(p.Request.To) }
 

@@ -261,7 +261,7 @@ const (
 	ActionKeep    Action = "Keep"    // its addresses may stay
 	ActionSkip    Action = "Skip"    // it has no address
 	ActionHold    Action = "Hold"    // it should move, but needs a flag: it blocks the end of the plan
-	ActionRenew   Action = "Renew"   // the API server makes it again
+	ActionRenew   Action = "Renew"   // the API server's own, in a step of its own
 )
 
 // Row is what happens to one Service, and why.

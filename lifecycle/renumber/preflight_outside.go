@@ -94,7 +94,7 @@ func checkCertificate(w *World, p *Plan) []Finding {
 		all = append(all, finding(CodeCertificate, fmt.Sprintf("step %d", s.ID),
 			fmt.Sprintf("before the API servers restart with %s, their certificates must name %s (subjectAltName); keep %s in them until all have", strings.Join(s.Ranges, ","), first, before),
 			w.commands(map[tool]string{
-				kubeadm: fmt.Sprintf("on every control-plane node, with both addresses in certSANs: sudo mv /etc/kubernetes/pki/apiserver.crt /etc/kubernetes/pki/apiserver.key /root/ && sudo kubeadm init phase certs apiserver --service-cidr %s --apiserver-cert-extra-sans %s (kubeadm certs renew keeps the names as they were)",
+				kubeadm: fmt.Sprintf("kubectl -n kube-system get configmap kubeadm-config -o jsonpath='{.data.ClusterConfiguration}' > kubeadm.yaml; set networking.serviceSubnet to %s in it, and add %s to apiServer.certSANs; then, on every control-plane node: sudo mv /etc/kubernetes/pki/apiserver.crt /etc/kubernetes/pki/apiserver.key /root/ && sudo kubeadm init phase certs apiserver --config kubeadm.yaml (kubeadm certs renew keeps the names as they were)",
 					strings.Join(s.Ranges, ","), before),
 				k3s: fmt.Sprintf("nothing: k3s makes its certificates with %s when it restarts with the new service-cidr; with tls-san: %s it has it before", first, first),
 			})))

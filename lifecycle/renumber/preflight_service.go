@@ -53,10 +53,9 @@ func checkLoadBalancers(_ *World, p *Plan) []Finding {
 	var moved []string
 	for i := range p.Services {
 		switch row := &p.Services[i]; {
-		case row.Class != ClassLoadBalancer:
-		case row.Action == ActionHold:
+		case row.Action == ActionHold && row.Class != ClassKubernetes:
 			all = append(all, finding(CodeLoadBalancersHeld, "Service "+row.Key(), "it is a LoadBalancer with "+strings.Join(row.From, ",")+", and its addresses or families should change"))
-		case row.changes():
+		case row.Class == ClassLoadBalancer && row.changes():
 			moved = append(moved, row.Key())
 		}
 	}
@@ -178,7 +177,7 @@ func checkSingleStack(_ *World, p *Plan) []Finding {
 // checkNetworkPolicies: which of them mean addresses of the old range, and not also
 // those of the new?
 func checkNetworkPolicies(w *World, p *Plan) []Finding {
-	left, targets := p.left(), p.targets()
+	left, targets, stay := p.left(), p.targets(), p.stay()
 	var all []Finding
 	for i := range w.NetworkPolicies {
 		policy := &w.NetworkPolicies[i]
@@ -186,7 +185,8 @@ func checkNetworkPolicies(w *World, p *Plan) []Finding {
 		for _, b := range ipBlocks(policy) {
 			for _, text := range append([]string{b.CIDR}, b.Except...) {
 				block, _, err := cidr.ParseLenient(text)
-				if err == nil && slices.ContainsFunc(left, block.Overlaps) && !coversAll(block, left, targets) {
+				if err == nil && slices.ContainsFunc(left, block.Overlaps) && !coversAll(block, left, targets) &&
+					!slices.ContainsFunc(stay, func(r cidr.Range) bool { return r.Covers(block) }) {
 					blocks = append(blocks, block.String())
 				}
 			}

@@ -76,7 +76,7 @@ func (p *Plan) decide(row *Row, svc *corev1.Service, about surroundings) {
 	case same:
 		row.Action, row.Reason = ActionKeep, "its addresses and families may stay"
 		return
-	case row.Class == ClassLoadBalancer && !p.Request.LoadBalancers:
+	case svc.Spec.Type == corev1.ServiceTypeLoadBalancer && !p.Request.LoadBalancers:
 		row.Action, row.Reason = ActionHold, "it is a LoadBalancer: its load balancer may be set up anew, so it changes only with --load-balancers"
 		return
 	}
@@ -84,7 +84,10 @@ func (p *Plan) decide(row *Row, svc *corev1.Service, about surroundings) {
 	row.Strategy = p.Request.Strategy
 	if families[0] == svc.Spec.IPFamilies[0] && addresses[0] == svc.Spec.ClusterIPs[0] && len(families) != len(svc.Spec.IPFamilies) {
 		row.Action, row.Strategy = ActionConvert, InPlace
-		row.Reason = fmt.Sprintf("it has %s, and gets %s: its first address stays", quoted(svc.Spec.IPFamilies), quoted(families))
+		row.Reason = fmt.Sprintf("it has %s, and gets %s", quoted(svc.Spec.IPFamilies), quoted(families))
+		if row.Class != ClassHeadless {
+			row.Reason += ": its first address stays"
+		}
 		return
 	}
 	row.Action, row.Reason = ActionMove, p.why(svc, families)
@@ -116,7 +119,8 @@ func (p *Plan) decideKubernetes(row *Row) {
 	for _, s := range slices.Backward(p.Steps) {
 		if s.Kind == RenewKubernetes {
 			r := parseAll(s.Ranges[:1])[0]
-			row.Action, row.Reason = ActionRenew, fmt.Sprintf("it is the API server's, which makes it again in %s (step %d)", r, s.ID)
+			row.Action, row.Strategy = ActionRenew, p.Request.Strategy
+			row.Reason = fmt.Sprintf("it is the API server's: it moves into %s when that is its first range (step %d)", r, s.ID)
 			row.Families, row.To = []corev1.IPFamily{corev1.IPFamily(r.Family().String())}, []string{r.First().String()}
 			return
 		}
