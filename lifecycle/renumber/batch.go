@@ -77,8 +77,10 @@ func (r *Runner) work(ctx context.Context, step Step, h *history) (work []job, h
 				work = append(work, r.job(step, e, svc, row, before[k]))
 				return
 			}
-			if e, begun := before[k]; begun && isParked(svc) && e.Original != nil {
-				// The plan that is undone was cut while it moved this one.
+			_, ended := h.closed[step.ID][k]
+			if e, begun := before[k]; begun && !ended && e.Type == Intent {
+				// The plan that is undone was cut while it moved this one: it may be anywhere on
+				// its way.
 				work = append(work, r.fresh(step, e.Original, svc, row, e))
 				return
 			}
@@ -183,7 +185,7 @@ func (r *Runner) job(step Step, e Entry, live *corev1.Service, row *Row, before 
 // in the steps that are taken back. Those of a move that has ended are of type Moved,
 // those of one that was cut are of type Intent.
 func (r *Runner) before(ctx context.Context, step Step) (map[string]Entry, error) {
-	if !step.Target.Back {
+	if step.Undoes == 0 {
 		return nil, nil
 	}
 	if r.cfg.Undone == nil {

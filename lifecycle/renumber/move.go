@@ -120,6 +120,11 @@ func (m *move) advance(ctx context.Context, live *corev1.Service) (next *corev1.
 		if different := m.foreign(live); len(different) > 0 {
 			return live, "it was made again by another meanwhile, and differs: " + strings.Join(different, "; "), false, nil
 		}
+		if !m.want.first(live) {
+			// Made again by the plan that is undone.
+			next, err = m.delete(ctx, live)
+			return next, "", false, err
+		}
 		return m.finish(ctx, live)
 	case isParked(live):
 		next, err = m.unpark(ctx, live)

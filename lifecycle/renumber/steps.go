@@ -230,7 +230,11 @@ func (r *Runner) renewKubernetes(ctx context.Context, step Step, h *history) err
 	services := r.cfg.API.Services(metav1.NamespaceDefault)
 	k := metav1.NamespaceDefault + "/" + kubernetesService
 	var from []string
-	err := r.gate(ctx, step, r.cfg.GateTimeout, func(ctx context.Context) (string, error) {
+	before, err := r.before(ctx, step)
+	if err != nil {
+		return err
+	}
+	err = r.gate(ctx, step, r.cfg.GateTimeout, func(ctx context.Context) (string, error) {
 		svc, err := services.Get(ctx, kubernetesService, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
@@ -250,6 +254,10 @@ func (r *Runner) renewKubernetes(ctx context.Context, step Step, h *history) err
 				strategy = InPlace
 			}
 			entry = Entry{Type: Intent, Step: step.ID, Service: k, Original: svc, Strategy: strategy}
+			if e, cut := before[k]; cut && e.Type == Intent && e.Original.UID == svc.UID {
+				// The plan that is undone was cut while it moved it.
+				entry.Original = e.Original
+			}
 			if err := r.append(ctx, entry); err != nil {
 				return "", err
 			}
