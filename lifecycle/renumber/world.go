@@ -119,7 +119,10 @@ func ReadWorld(ctx context.Context, client kubernetes.Interface) (*World, error)
 	if err := w.readAround(ctx, client); err != nil {
 		return nil, err
 	}
-	return w, w.readReviews(ctx, client)
+	if err := w.readReviews(ctx, client); err != nil {
+		return nil, err
+	}
+	return w, nil
 }
 
 // identify tells which cluster it is.
