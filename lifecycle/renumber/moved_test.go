@@ -89,7 +89,9 @@ func TestMoved_WhatMatters(t *testing.T) {
 // What does not matter: edits of Services, Services elsewhere, ServiceCIDRs
 // elsewhere, what is headless.
 func TestMoved_WhatDoesNotMatter(t *testing.T) {
-	p := mustMake(t, before(), *replaceBy("10.112.0.0/16"))
+	was := before()
+	was.serviceCIDR("gone", "10.98.0.0/16")
+	p := mustMake(t, was, *replaceBy("10.112.0.0/16"))
 	b := before()
 	web := b.find("shop/web")
 	web.ResourceVersion, web.Labels = "99", map[string]string{"a": "b"}

@@ -165,6 +165,9 @@ func findingTests() []findingTest {
 		{code: CodeHardCodedAddress, bad: func(b *builder) {
 			b.service("shop/fixed", "10.96.0.77").Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: `{"spec":{"clusterIP":"10.96.0.77"}}`}
 		}, object: "Service shop/fixed", message: []string{"last-applied", "10.96.0.77"}},
+		{code: CodeHardCodedAddress, name: "an address that stays does not matter", req: replaceBy("10.112.0.0/16"), without: &Request{Playbook: Shrink, To: []string{"10.96.0.0/20"}}, bad: func(b *builder) {
+			b.service("shop/fixed", "10.96.0.77").Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: `{"spec":{"clusterIP":"10.96.0.77"}}`}
+		}},
 		{code: CodeHardCodedAddress, name: "by server-side apply", bad: func(b *builder) {
 			b.service("shop/fixed", "10.96.0.77").ManagedFields = []metav1.ManagedFieldsEntry{managed("argocd", `{"f:spec":{"f:clusterIP":{},"f:clusterIPs":{}}}`)}
 		}, object: "Service shop/fixed", message: []string{"field manager argocd"}},
