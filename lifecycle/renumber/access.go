@@ -66,8 +66,8 @@ func (a Access) review() *authorizationv1.SelfSubjectAccessReview {
 // system is the namespace of the lease and of the journal.
 const system = metav1.NamespaceSystem
 
-// Accesses lists all that plan, apply and rollback do. docs/renumbering.md makes a
-// ClusterRole of it.
+// Accesses lists all that plan, apply and rollback do. docs/rbac.yaml makes a
+// ClusterRole and a Role of it.
 func Accesses() []Access {
 	var all []Access
 	add := func(a Access, verbs ...string) {

@@ -210,7 +210,7 @@ func Codes() []CodeInfo {
 
 		{CodePermissionMissing, Blocker, "You lack permissions that the run needs",
 			"It would stop in the middle, at the first call that is refused.",
-			"docs/renumbering.md has a ClusterRole; accept it if somebody else applies the plan", accept(CodePermissionMissing)},
+			"docs/rbac.yaml has the roles; accept it if somebody else applies the plan", accept(CodePermissionMissing)},
 		{CodeNotChecked, Warning, "Something could not be read, so it was not checked",
 			"What this plan would find there, it does not know.",
 			"ask for permission to list it, and plan again", ""},

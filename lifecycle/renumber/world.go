@@ -96,7 +96,7 @@ func readError(what string, err error) error {
 	case apierrors.IsUnauthorized(err):
 		e.Err, e.Remedy = err, "the credentials of the kubeconfig are not valid there: renew them, or give another --context or --user"
 	case apierrors.IsForbidden(err):
-		e.Err, e.Remedy = fmt.Errorf("%w: %w", ErrForbidden, err), "ask for this permission: a plan cannot be made without it (docs/renumbering.md has a ClusterRole)"
+		e.Err, e.Remedy = fmt.Errorf("%w: %w", ErrForbidden, err), "ask for this permission: a plan cannot be made without it (docs/rbac.yaml has the roles)"
 	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err):
 		// No status of an API server at all.
 		e.Err, e.Remedy = fmt.Errorf("%w: %w", ErrUnreachable, err), "is the cluster up, and are --kubeconfig and --context those of the right one? A slow one needs a longer --request-timeout"
@@ -119,7 +119,10 @@ func ReadWorld(ctx context.Context, client kubernetes.Interface) (*World, error)
 	if err := w.readAround(ctx, client); err != nil {
 		return nil, err
 	}
-	return w, w.readReviews(ctx, client)
+	if err := w.readReviews(ctx, client); err != nil {
+		return nil, err
+	}
+	return w, nil
 }
 
 // identify tells which cluster it is.
