@@ -42,7 +42,7 @@ func parked(svc *corev1.Service, plan string) *corev1.Service {
 		s.Ports[i].NodePort = 0
 	}
 	s.HealthCheckNodePort, s.ExternalTrafficPolicy, s.InternalTrafficPolicy = 0, "", nil
-	s.LoadBalancerClass, s.AllocateLoadBalancerNodePorts = nil, nil
+	s.LoadBalancerClass, s.AllocateLoadBalancerNodePorts, s.LoadBalancerSourceRanges = nil, nil, nil
 	return out
 }
 

@@ -39,6 +39,11 @@ type move struct {
 	want     want
 	strategy Strategy
 	told     []string
+	// conflicts counts how often another was first; failing is since when the API
+	// server has refused to do what it will do later, zero if it does not.
+	conflicts int
+	failing   time.Time
+	backoff   time.Duration
 	// parkedAt is when its address was given up.
 	parkedAt, backAt time.Time
 }
@@ -57,7 +62,7 @@ const rounds = 50
 
 // run moves the Service, whose present state may be given.
 func (m *move) run(ctx context.Context, live *corev1.Service) (moved, error) {
-	for range rounds {
+	for m.conflicts < rounds {
 		if live == nil {
 			var err error
 			if live, err = m.read(ctx); err != nil {
@@ -191,7 +196,7 @@ func (m *move) unpark(ctx context.Context, live *corev1.Service) (*corev1.Servic
 	m.told = append(m.told, told...)
 	setAddresses(back, m.want)
 	next, err := m.update(ctx, back)
-	if m.taken(err) {
+	if m.refused(ctx, err) {
 		return live, nil
 	}
 	if next != nil {
@@ -200,18 +205,41 @@ func (m *move) unpark(ctx context.Context, live *corev1.Service) (*corev1.Servic
 	return next, err
 }
 
-// taken handles an address that cannot be had: another one will be drawn. It reports
-// whether it did.
-func (m *move) taken(err error) bool {
-	if err == nil || !apierrors.IsInvalid(err) || !slices.ContainsFunc(m.want.addresses, func(a string) bool { return a != "" }) {
+// refused handles an address that cannot be had, and reports whether it did. One that another
+// has is drawn instead. One that the API server does not give for another reason is
+// tried for a while: after its start, it knows its ServiceCIDRs only gradually.
+func (m *move) refused(ctx context.Context, err error) bool {
+	if err == nil || !apierrors.IsInvalid(err) || !slices.ContainsFunc(m.want.addresses, func(a string) bool { return a != "" }) || !causedBy(err, "clusterIP") {
 		return false
 	}
-	if !causedBy(err, "clusterIP") {
-		return false
+	if !strings.Contains(err.Error(), "already allocated") && m.later(ctx, err) == nil {
+		return true
 	}
+	m.failing = time.Time{}
 	m.told = append(m.told, fmt.Sprintf("it could not have %s, and gets what the API server draws: %v", strings.Join(m.want.addresses, ","), err))
 	m.want = m.want.drawn()
-	return true
+	return ctx.Err() == nil
+}
+
+// later waits before the same is tried again. It returns err when that has been tried for long
+// enough.
+func (m *move) later(ctx context.Context, err error) error {
+	now := m.r.clock.Now()
+	if m.failing.IsZero() {
+		m.failing, m.backoff = now, 25*time.Millisecond
+	}
+	if now.Sub(m.failing) > m.r.cfg.Patience {
+		return err
+	}
+	m.backoff = min(2*m.backoff, 2*time.Second)
+	pause := m.backoff
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+		pause = max(pause, time.Duration(seconds)*time.Second)
+	}
+	if !m.r.sleep(ctx, pause) {
+		return err
+	}
+	return nil
 }
 
 // causedBy tells whether the server names a field. Allocation errors come as one on
@@ -247,7 +275,7 @@ func (m *move) amend(ctx context.Context, live *corev1.Service) (*corev1.Service
 		return nil, fmt.Errorf("the Service %s does not come to what is wanted, %v %v: it has %v %v", key(live), m.want.families, m.want.addresses, live.Spec.IPFamilies, live.Spec.ClusterIPs)
 	}
 	next, err := m.update(ctx, out)
-	if m.taken(err) {
+	if m.refused(ctx, err) {
 		return nil, nil
 	}
 	return next, err
@@ -268,15 +296,13 @@ func (m *move) write(ctx context.Context, call func(context.Context) (*corev1.Se
 	next, err := call(callCtx)
 	switch {
 	case err == nil:
+		m.failing = time.Time{}
 		return next, nil
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
+		m.conflicts++
 		return nil, nil
 	case passing(err) && ctx.Err() == nil:
-		if seconds, ok := apierrors.SuggestsClientDelay(err); ok && !m.r.sleep(ctx, time.Duration(seconds)*time.Second) {
-			return nil, err
-		}
-		// Reading anew waits for the server.
-		return nil, nil
+		return nil, m.later(ctx, err)
 	}
 	return nil, err
 }
@@ -309,7 +335,7 @@ func (m *move) create(ctx context.Context) (*corev1.Service, error) {
 	next, err := m.write(ctx, func(ctx context.Context) (*corev1.Service, error) {
 		return m.services().Create(ctx, out, metav1.CreateOptions{FieldManager: FieldManager})
 	})
-	if m.taken(err) {
+	if m.refused(ctx, err) {
 		return &corev1.Service{}, nil
 	}
 	if next != nil {
