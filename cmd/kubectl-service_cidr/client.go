@@ -17,9 +17,11 @@ import (
 
 // clientFlags say which cluster, as kubectl's do.
 type clientFlags struct {
-	kubeconfig, context, cluster, user, server, as string
+	kubeconfig, context, cluster, user, as, server string
 
 	timeout time.Duration
+	// qps bounds the calls per second; 0 means 50, and below 0 no bound.
+	qps float32
 }
 
 func (f *clientFlags) add(flags *pflag.FlagSet) {
@@ -57,6 +59,9 @@ func (f *clientFlags) config() (*rest.Config, error) {
 	config.UserAgent = rest.DefaultKubernetesUserAgent()
 	// A reading is dozens of calls; the API server's own fairness bounds them.
 	config.QPS, config.Burst = 50, 100
+	if f.qps != 0 {
+		config.QPS, config.Burst = f.qps, max(1, int(2*f.qps))
+	}
 	return config, nil
 }
 

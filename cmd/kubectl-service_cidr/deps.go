@@ -4,8 +4,10 @@
 package main
 
 import (
+	"io"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 
@@ -18,16 +20,21 @@ type deps struct {
 	streams
 	client func(*clientFlags) (kubernetes.Interface, error)
 	clock  clock.WithTicker
+	// in is what people type, if terminal says that there are any.
+	in       io.Reader
+	terminal func() bool
 	// rand is a new source for each command.
 	rand func() rand.Source
 }
 
 func realDeps(s streams) deps {
 	return deps{
-		streams: s,
-		client:  (*clientFlags).client,
-		clock:   clock.RealClock{},
-		rand:    func() rand.Source { return rand.NewPCG(rand.Uint64(), rand.Uint64()) },
+		streams:  s,
+		client:   (*clientFlags).client,
+		clock:    clock.RealClock{},
+		in:       os.Stdin,
+		terminal: func() bool { return isTerminal(os.Stdin) && isTerminal(os.Stderr) },
+		rand:     func() rand.Source { return rand.NewPCG(rand.Uint64(), rand.Uint64()) },
 	}
 }
 

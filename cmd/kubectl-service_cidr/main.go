@@ -17,8 +17,11 @@ const (
 	exitOK     = 0
 	exitFailed = 1
 	exitUsage  = 2
-	// exitBlocked: the plan was made, and has blockers.
+	// exitBlocked: the plan has blockers, or the cluster does not fit it, or something
+	// is left in a range that should be empty.
 	exitBlocked = 3
+	// exitStopped: the run ended before its plan did, and resume goes on.
+	exitStopped = 4
 )
 
 // streams are what a command writes to.
@@ -44,6 +47,10 @@ func runWith(args []string, d deps) int {
 	var blocked blockedError
 	if errors.As(err, &blocked) {
 		return exitBlocked
+	}
+	var stopped stoppedError
+	if errors.As(err, &stopped) {
+		return exitStopped
 	}
 	var usage usageError
 	if errors.As(err, &usage) {
@@ -76,5 +83,6 @@ func newRoot(d deps) *cobra.Command {
 	root.AddCommand(newExplain(d.streams))
 	root.AddCommand(newPlan(d))
 	root.AddCommand(newDiff(d))
+	root.AddCommand(newApply(d), newStatus(d), newResume(d), newPause(d), newRollback(d), newVerify(d), newHistory(d))
 	return root
 }

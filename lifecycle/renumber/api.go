@@ -4,12 +4,13 @@
 package renumber
 
 import (
-	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
 	"net/url"
+	"reflect"
 	"strings"
 	"syscall"
 	"time"
@@ -55,22 +56,35 @@ func (c clientset) IPAddresses() networkingv1client.IPAddressInterface {
 	return c.networking.IPAddresses()
 }
 
-// ServerRanges reads /flagz, lines of "flag=value".
+// flagzTypes are the structured answers of /flagz (KEP-4828), newest first. The plain
+// text is not for programs: it says so, and changes its delimiter at random.
+const flagzTypes = "application/json;v=v1beta1;g=config.k8s.io;as=Flagz,application/json;v=v1alpha1;g=config.k8s.io;as=Flagz"
+
+// ServerRanges reads /flagz.
 func (c clientset) ServerRanges(ctx context.Context) ([]string, error) {
-	raw, err := c.client.Discovery().RESTClient().Get().AbsPath("/flagz").SetHeader("Accept", "text/plain").DoRaw(ctx)
+	client := c.client.Discovery().RESTClient()
+	if client == nil || reflect.ValueOf(client).IsNil() {
+		return nil, nil
+	}
+	raw, err := client.Get().AbsPath("/flagz").SetHeader("Accept", flagzTypes).DoRaw(ctx)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), apierrors.IsNotAcceptable(err):
 		return nil, nil
 	case err != nil:
 		return nil, err
 	}
-	lines := bufio.NewScanner(strings.NewReader(string(raw)))
-	for lines.Scan() {
-		if _, value, found := strings.Cut(lines.Text(), "service-cluster-ip-range="); found {
-			return strings.Split(strings.TrimSpace(value), ","), nil
-		}
+	var answer struct {
+		Flags map[string]string `json:"flags"`
 	}
-	return nil, lines.Err()
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		// Another server than kube-apiserver may serve anything here.
+		return nil, nil
+	}
+	ranges := answer.Flags["service-cluster-ip-range"]
+	if ranges == "" {
+		return nil, nil
+	}
+	return strings.Split(ranges, ","), nil
 }
 
 // passing tells whether an error may go away by itself: the server is not there, is

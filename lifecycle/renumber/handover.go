@@ -21,7 +21,7 @@ const (
 	// identityLabel is on the Leases by which API servers tell that they are there
 	// (KEP-1965).
 	identityLabel = "apiserver.kubernetes.io/identity=kube-apiserver"
-	// asked is how often an API server is asked for its flags: behind one address may
+	// samples is how often an API server is asked for its flags: behind one address may
 	// be several.
 	samples = 10
 )
@@ -107,11 +107,7 @@ func (r *Runner) handedOver(ctx context.Context, step Step, h *history) (string,
 	if len(old) > 0 && !known {
 		return fmt.Sprintf("%d of %d API servers have not been restarted: %s", len(old), len(h.holders), strings.Join(old, ", ")), nil
 	}
-	err = r.ask(ctx, step, h, fmt.Sprintf("Do all API servers run with --service-cluster-ip-range=%s?", strings.Join(step.Ranges, ",")))
-	if errors.Is(err, ErrWaiting) {
-		return err.Error(), nil
-	}
-	return "", err
+	return "", r.ask(ctx, step, h, fmt.Sprintf("Do all API servers run with --service-cluster-ip-range=%s?", strings.Join(step.Ranges, ",")))
 }
 
 // oldProcesses are the API servers that have not been restarted since the run began.
