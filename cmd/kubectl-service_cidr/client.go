@@ -17,8 +17,9 @@ import (
 
 // clientFlags say which cluster, as kubectl's do.
 type clientFlags struct {
-	kubeconfig, context, cluster, user, server string
-	timeout                                    time.Duration
+	kubeconfig, context, cluster, user, as, server string
+
+	timeout time.Duration
 	// qps bounds the calls per second; 0 means 50, and below 0 no bound.
 	qps float32
 }
@@ -28,6 +29,7 @@ func (f *clientFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.context, "context", "", "context of the kubeconfig to use")
 	flags.StringVar(&f.cluster, "cluster", "", "cluster of the kubeconfig to use")
 	flags.StringVar(&f.user, "user", "", "user of the kubeconfig to use")
+	flags.StringVar(&f.as, "as", "", "user to impersonate")
 	flags.StringVarP(&f.server, "server", "s", "", "address and port of the API server")
 	flags.DurationVar(&f.timeout, "request-timeout", 30*time.Second, "how long to wait for an answer of the API server; 0 for ever")
 }
@@ -40,6 +42,7 @@ func (f *clientFlags) loader() clientcmd.ClientConfig {
 		CurrentContext: f.context,
 		Context:        clientcmdapi.Context{Cluster: f.cluster, AuthInfo: f.user},
 		ClusterInfo:    clientcmdapi.Cluster{Server: f.server},
+		AuthInfo:       clientcmdapi.AuthInfo{Impersonate: f.as},
 	})
 }
 
@@ -79,7 +82,7 @@ func (f *clientFlags) client() (kubernetes.Interface, error) {
 func (f *clientFlags) args() []string {
 	var all []string
 	for _, flag := range []struct{ name, value string }{
-		{"kubeconfig", f.kubeconfig}, {"context", f.context}, {"cluster", f.cluster}, {"user", f.user}, {"server", f.server},
+		{"kubeconfig", f.kubeconfig}, {"context", f.context}, {"cluster", f.cluster}, {"user", f.user}, {"as", f.as}, {"server", f.server},
 	} {
 		if flag.value != "" {
 			all = append(all, "--"+flag.name+"="+quote(flag.value))

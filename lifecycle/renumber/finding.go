@@ -20,6 +20,7 @@ const (
 	CodeOverlapsServiceCIDR Code = "OverlapsServiceCIDR"
 	CodeOverlapsSpecial     Code = "OverlapsSpecial"
 	CodePublicRange         Code = "PublicRange"
+	CodeRangeRefused        Code = "RangeRefused"
 	CodeOtherRangesDrawn    Code = "OtherRangesDrawn"
 	CodeOffsetNotKept       Code = "OffsetNotKept"
 	CodeFirstAddressTaken   Code = "FirstAddressTaken"
@@ -118,6 +119,9 @@ func Codes() []CodeInfo {
 		{CodePublicRange, Warning, "The new range is no private one",
 			"Whatever has these addresses on the Internet cannot be reached from the cluster.",
 			"give a part of 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10 or fc00::/7", ""},
+		{CodeRangeRefused, Blocker, "The API server does not take the new range",
+			"It would not start with this --service-cluster-ip-range, or give no addresses of this ServiceCIDR.",
+			"give a range of 8 addresses or more; IPv6: /64 or longer; before Kubernetes 1.34, as the API server's range: IPv4 /12 or longer, IPv6 /108 or longer", ""},
 		{CodeOtherRangesDrawn, Info, "The API server may draw from other ranges as well",
 			"It draws from any ready ServiceCIDR, so Services can land in another than the new one.",
 			"--map=random or --map=offset has the plan choose addresses of the new range", ""},

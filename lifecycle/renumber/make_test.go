@@ -437,3 +437,69 @@ func TestMake_TheFirstAddressIsNotDrawn(t *testing.T) {
 		}
 	}
 }
+
+// S43: headless and ExternalName Services are skipped, LoadBalancers need a flag, and
+// whatever Services have beside their addresses is left alone.
+func TestS43_WhatMovesAndWhatDoesNot(t *testing.T) {
+	for _, lb := range []bool{false, true} {
+		b := shop("10.96.0.0/16")
+		p := mustMake(t, b, Request{Playbook: Replace, To: []string{"10.112.0.0/16"}, LoadBalancers: lb})
+		rows := p.rows()
+		want := map[string]Action{"shop/headless": ActionSkip, "shop/name": ActionSkip, "shop/lb": ActionHold, "shop/cluster": ActionMove, "shop/node": ActionMove}
+		if lb {
+			want["shop/lb"] = ActionMove
+		}
+		for key, action := range want {
+			if got := rows[key].Action; got != action {
+				t.Errorf("load balancers %v: %s: %s, want %s", lb, key, got, action)
+			}
+			svc := b.find(key)
+			after := p.after(svc, rows[key].To)
+			after.Spec.ClusterIP, after.Spec.ClusterIPs = svc.Spec.ClusterIP, svc.Spec.ClusterIPs
+			if diff := cmp.Diff(svc.Spec, after.Spec); diff != "" {
+				t.Errorf("%s: (-before +after):\n%s", key, diff)
+			}
+		}
+	}
+}
+
+// S30: before anything is deleted, the plan says what holds the range.
+func TestS30_ThePlanListsWhatWouldBlockTheDeletion(t *testing.T) {
+	b := shop("10.96.0.0/16")
+	b.address("10.96.7.1", "gateways", "shop", "g")
+	b.address("10.96.7.2", "services", "shop", "gone")
+	p := mustMake(t, b, Request{Playbook: Replace, To: []string{"10.112.0.0/16"}})
+	var told []string
+	for _, f := range p.Findings {
+		told = append(told, f.Object, f.Message)
+	}
+	all := strings.Join(told, "\n")
+	for _, want := range []string{"Service shop/lb", "10.96.7.1 of gateways shop/g", "10.96.7.2 of services shop/gone"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("nothing is told of %q:\n%s", want, all)
+		}
+	}
+	if got := p.ServiceCIDRs[0].Addresses; got != len(b.IPAddresses) {
+		t.Errorf("%d addresses in it, want %d", got, len(b.IPAddresses))
+	}
+}
+
+// S36: the families that Services will have are told, and the plan can convert them.
+func TestS36_ServicesThatStaySingleStackAreListed(t *testing.T) {
+	req := Request{Playbook: AddFamily, To: []string{"fd00:96::/112"}, LoadBalancers: true}
+	listed := func(p *Plan) string {
+		for _, f := range p.Findings {
+			if f.Code == CodeSingleStackServices {
+				return f.Message
+			}
+		}
+		return ""
+	}
+	if got := listed(mustMake(t, shop("10.96.0.0/16"), req)); got != "" {
+		t.Errorf("all are converted, and listed: %s", got)
+	}
+	req.KeepSingleStack = true
+	if got := listed(mustMake(t, shop("10.96.0.0/16"), req)); !strings.HasPrefix(got, "5 Services: ") {
+		t.Error(got)
+	}
+}

@@ -9,7 +9,7 @@ type check func(w *World, p *Plan) []Finding
 // checks lists them; each is a function that says nothing when all is well.
 func checks() []check {
 	return []check{
-		checkCapacity, checkFirst, checkOverlaps, checkSpecial, checkOtherRanges, // preflight_range.go
+		checkCapacity, checkFirst, checkOverlaps, checkSpecial, checkRefused, checkOtherRanges, // preflight_range.go
 		checkServiceCIDRs, checkAddresses, checkMissing, // preflight_address.go
 		countClasses, checkLoadBalancers, checkParked, checkKubernetes, checkHardCoded, checkOwned, checkInPlace, // preflight_service.go
 		checkExternalIPs, checkSingleStack, checkNetworkPolicies, checkEndpointSlices, checkWebhooks,

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/metacidr/metacidr/cidr"
 )
@@ -169,6 +170,44 @@ func checkSpecial(_ *World, p *Plan) []Finding {
 		if !bad && !slices.ContainsFunc(private(), func(p netip.Prefix) bool { return p.Bits() <= r.Prefix().Bits() && p.Overlaps(r.Prefix()) }) {
 			all = append(all, finding(CodePublicRange, object, "it is no private range"))
 		}
+	}
+	return all
+}
+
+// What kube-apiserver takes (v1.37.2, and before v1.34 for the last).
+const (
+	fewestFlagBits = 3  // --service-cluster-ip-range has 8 addresses or more
+	shortestIPv6   = 64 // no allocator for anything shorter
+	mostFlagBits   = 20 // a range is kept in one object
+)
+
+// checkRefused: does the API server start with it, and allocate from it?
+func checkRefused(w *World, p *Plan) []Finding {
+	var all []Finding
+	flags := map[cidr.Range]bool{}
+	for _, s := range p.Steps {
+		if s.Kind == HandOver {
+			for _, r := range parseAll(s.Ranges) {
+				flags[r] = true
+			}
+		}
+	}
+	v, err := version.ParseGeneric(w.Cluster.Version)
+	oneObject := err == nil && v.LessThan(version.MustParseGeneric("1.34"))
+	for _, r := range p.fresh() {
+		host := r.Family().Bits() - r.Prefix().Bits()
+		why := ""
+		switch {
+		case r.Family() == cidr.IPv6 && r.Prefix().Bits() < shortestIPv6:
+			why = fmt.Sprintf("it is shorter than /%d", shortestIPv6)
+		case flags[r] && host < fewestFlagBits:
+			why = fmt.Sprintf("the API server's range has %d addresses or more", 1<<fewestFlagBits)
+		case flags[r] && oneObject && host > mostFlagBits:
+			why = fmt.Sprintf("before v1.34 the API server's range is /%d or longer", r.Family().Bits()-mostFlagBits)
+		default:
+			continue
+		}
+		all = append(all, finding(CodeRangeRefused, "range "+r.String(), why))
 	}
 	return all
 }
