@@ -26,14 +26,30 @@ FUZZTIME  ?= 30s
 # Seconds, and cases of each property between two looks at the clock.
 PROPTEST_TIME   ?= 3600
 PROPTEST_CHECKS ?= 500
+# The range of the Services of `make serve`.
+SERVE_RANGE ?= 10.96.0.0/16
 
 .PHONY: help
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: build ## run a real control plane on loopback, the quickstart on it, and stop it
+demo: apiserver ## start the example API server on loopback, walk through what metacidr is for, and stop it
+	@bin/demo
+
+.PHONY: demo-quickstart
+demo-quickstart: build ## run a real control plane on loopback, the quickstart on it, and stop it
 	@examples/quickstart/demo.sh
+
+.PHONY: serve
+serve: apiserver ## run the example API server until Ctrl-C, for kubectl; its data stay in .cache/serve
+	@mkdir -p -m 700 .cache/serve
+	@echo 'In another terminal, in this folder: export KUBECONFIG="$$PWD/.cache/serve/admin.kubeconfig"; kubectl get servicecidrs'
+	@bin/metacidr-apiserver --data-dir=.cache/serve --bind-address=127.0.0.1 --service-cluster-ip-range=$(SERVE_RANGE)
+
+.PHONY: apiserver
+apiserver: ## the programs of examples/apiserver, into bin/
+	@cd examples/apiserver && go build -o ../../bin/ ./cmd/...
 
 .PHONY: test
 test: ## go vet and go test -race in the library's module
@@ -89,10 +105,17 @@ fuzz: ## each fuzz target for FUZZTIME=30s
 tidy-check: ## fail if go mod tidy would change a module
 	@$(call in-each,$(MODULES),go mod tidy -diff)
 
+.PHONY: openapi-check
+openapi-check: ## fail if go generate changes the OpenAPI definitions of examples/apiserver
+	@cd examples/apiserver/internal/openapi && before=$$(mktemp) && trap 'rm -f "$$before"' EXIT && \
+	cp zz_generated.openapi.go "$$before" && go generate . && \
+	{ cmp -s "$$before" zz_generated.openapi.go || { echo "zz_generated.openapi.go was stale; it is new now, commit it" >&2; exit 1; }; }
+
 .PHONY: build
 build: ## the programs, into bin/
 	go build -o bin/ ./...
 	cd e2e && go build -o ../bin/ ./cmd/...
+	cd examples/apiserver && go build -o ../../bin/ ./cmd/...
 
 .PHONY: modules
 modules: ## list the modules with code
