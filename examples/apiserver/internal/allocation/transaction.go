@@ -46,6 +46,8 @@ type Transaction struct {
 	old, now *corev1.Service
 	// takenPorts are node ports, likewise.
 	takenPorts []int32
+	// failed is set if the latest try ended before anything could be written.
+	failed bool
 }
 
 type key struct{}
@@ -64,8 +66,14 @@ func From(ctx context.Context) *Transaction {
 
 // Begin gives the Service what it lacks: addresses for its families, node ports for its ports. old is what is stored,
 // nil for a new one. It may be called again in the same transaction, when the write met another one.
-func (t *Transaction) Begin(ctx context.Context, svc, old *corev1.Service) error {
-	t.owner = informer.ServiceOwner(svc.Namespace, svc.Name)
+func (t *Transaction) Begin(ctx context.Context, svc, old *corev1.Service) (err error) {
+	defer func() { t.failed = err != nil }()
+	owner := informer.ServiceOwner(svc.Namespace, svc.Name)
+	if t.now != nil && owner != t.owner {
+		// A generated name was taken already, and this is another one: what the earlier try has is in the wrong name.
+		t.undo(ctx)
+	}
+	t.owner = owner
 	t.old, t.now = old, svc
 	if err := t.beginAddresses(ctx, svc, old); err != nil {
 		return err
@@ -106,7 +114,9 @@ func (t *Transaction) beginAddresses(ctx context.Context, svc, old *corev1.Servi
 				continue
 			}
 			// Another write came between and the client's merge asks for another address.
-			t.release(ctx, earlier)
+			if !t.dryRun {
+				t.release(ctx, earlier)
+			}
 			delete(t.taken, f)
 		}
 		request.Families = append(request.Families, family)
@@ -166,7 +176,14 @@ func (t *Transaction) Settle(ctx context.Context, err error) {
 		if t.ports != nil {
 			t.ports.settle(ctx, t.now, t.old, t.takenPorts)
 		}
-	case Refused(err):
+	case t.failed, Refused(err):
+		t.undo(ctx)
+	}
+}
+
+// undo gives up what the call has taken, after a write that was not applied and will not be.
+func (t *Transaction) undo(ctx context.Context) {
+	if !t.dryRun {
 		had := addressesOf(t.old)
 		for _, a := range t.all() {
 			if !slices.Contains(had, a) {
@@ -177,6 +194,8 @@ func (t *Transaction) Settle(ctx context.Context, err error) {
 			t.ports.undo(ctx, t.now, t.old, t.takenPorts)
 		}
 	}
+	clear(t.taken)
+	t.takenPorts = nil
 }
 
 func (t *Transaction) all() []netip.Addr {
