@@ -27,6 +27,7 @@ const plays = 4
 // Each scenario comes out the same on both servers, but for the differences that are listed.
 func TestSameOutcomes(t *testing.T) {
 	met := map[int]int{} // how often each listed difference was
+	program := buildOurs(t)
 	for _, group := range []struct {
 		ranges    string
 		scenarios []scenario
@@ -35,7 +36,7 @@ func TestSameOutcomes(t *testing.T) {
 		{"10.96.0.0/16,fd00:10:96::/108", dual},
 	} {
 		t.Run(group.ranges, func(t *testing.T) {
-			kube, ours := startServers(t, group.ranges)
+			kube, ours := startServers(t, program, group.ranges)
 			for i, sc := range group.scenarios {
 				t.Run(sc.name, func(t *testing.T) {
 					both := pair{kube: kube, ours: ours, scenario: sc, namespace: fmt.Sprintf("scenario-%d", i)}

@@ -97,9 +97,9 @@ func TestFragment(t *testing.T) {
 	}
 	for source, ok := range map[string]bool{
 		"\tfunc f() {\n\t\tg()\n\t\treturn\n\t}\n": true,
-		"func f() {\nreturn\n}":                   true,
-		"return\n}\nfunc f() {\n":                 false,
-		"func f() {\nreturn nil\n}":               false,
+		"func f() {\nreturn\n}":                    true,
+		"return\n}\nfunc f() {\n":                  false,
+		"func f() {\nreturn nil\n}":                false,
 	} {
 		if err := all[0].check(source); (err == nil) != ok {
 			t.Errorf("%q: %v", source, err)

@@ -5,7 +5,6 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 
@@ -14,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/metacidr/metacidr/cidr"
+	"github.com/metacidr/metacidr/examples/apiserver/internal/audit"
 )
 
 // stock is all that the server has of what the walk is about.
@@ -40,52 +39,12 @@ func takeStock(ctx context.Context, client kubernetes.Interface) (stock, error) 
 	return stock{services.Items, addresses.Items, cidrs.Items}, nil
 }
 
-// oneToOne returns an error for each address of a Service that has no IPAddress, or another's, for each IPAddress that
-// no Service has, and for each that no ServiceCIDR covers.
+// oneToOne returns an error if Services and IPAddresses are not one to one, or an address is in no ServiceCIDR.
 func (s stock) oneToOne() error {
-	var errs []error
-	owners := map[string]string{} // address -> owner, as the IPAddresses say
-	for _, obj := range s.addresses {
-		ref := obj.Spec.ParentRef
-		owners[obj.Name] = fmt.Sprintf("%s %s/%s", ref.Resource, ref.Namespace, ref.Name)
-		addr, err := cidr.ParseAddr(obj.Name)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("IPAddress %s: %w", obj.Name, err))
-		} else if !s.covered(addr) {
-			errs = append(errs, fmt.Errorf("IPAddress %s is in no ServiceCIDR", obj.Name))
-		}
+	if faults := audit.Compare(s.services, s.addresses, s.cidrs); len(faults) > 0 {
+		return fmt.Errorf("Services and IPAddresses are not one to one: %v", faults)
 	}
-	claimed := map[string]bool{}
-	for _, svc := range s.services {
-		owner := fmt.Sprintf("services %s/%s", svc.Namespace, svc.Name)
-		for _, address := range svc.Spec.ClusterIPs {
-			if address == corev1.ClusterIPNone {
-				continue
-			}
-			claimed[address] = true
-			if got := owners[address]; got != owner {
-				errs = append(errs, fmt.Errorf("%s has %s, whose IPAddress names %q", owner, address, got))
-			}
-		}
-	}
-	for address, owner := range owners {
-		if !claimed[address] {
-			errs = append(errs, fmt.Errorf("IPAddress %s of %s is an orphan", address, owner))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// covered reports whether addr is usable in a ServiceCIDR.
-func (s stock) covered(addr netip.Addr) bool {
-	for _, obj := range s.cidrs {
-		for _, prefix := range obj.Spec.CIDRs {
-			if r, err := cidr.Parse(prefix); err == nil && r.Band(addr) != cidr.BandNone {
-				return true
-			}
-		}
-	}
-	return false
+	return nil
 }
 
 // in returns the Services that have an address in prefix.

@@ -39,7 +39,7 @@ func (w *walk) block(ctx context.Context) error {
 	if err := w.deleteCIDRs(ctx, "tiny", "nested"); err != nil {
 		return err
 	}
-	if err := w.showBlocked(ctx, "tiny", "services", "default/pinned"); err != nil {
+	if err := w.showTerminating(ctx, "tiny", "blocks", "services/default/pinned"); err != nil {
 		return err
 	}
 	w.say("\nIt says what holds it. That goes:")
@@ -48,7 +48,7 @@ func (w *walk) block(ctx context.Context) error {
 		return err
 	}
 	w.say("service \"pinned\" deleted")
-	return w.waitGone(ctx, "tiny", "nested")
+	return w.showTerminating(ctx, "tiny", "grace period")
 }
 
 func (w *walk) deleteCIDRs(ctx context.Context, names ...string) error {
@@ -62,10 +62,10 @@ func (w *walk) deleteCIDRs(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// showBlocked waits until the condition says that the deletion waits, and names all words.
-func (w *walk) showBlocked(ctx context.Context, name string, words ...string) error {
+// showTerminating waits until the condition says that the deletion waits, in a message with all words.
+func (w *walk) showTerminating(ctx context.Context, name string, words ...string) error {
 	var ready metav1.Condition
-	err := eventually(ctx, "until the deletion of "+name+" is blocked", func(ctx context.Context) (err error) {
+	err := eventually(ctx, "until ServiceCIDR "+name+" says what it waits for", func(ctx context.Context) (err error) {
 		if ready, err = w.readyOf(ctx, name); err != nil {
 			return err
 		}
@@ -103,7 +103,6 @@ func (w *walk) waitGone(ctx context.Context, names ...string) error {
 		}
 		w.say("servicecidr.networking.k8s.io/%s condition met", name)
 	}
-	w.say("(It stays for 10 seconds at least: a grace period for allocations that are under way.)")
 	return w.showCIDRs(ctx)
 }
 
@@ -119,7 +118,7 @@ func (w *walk) renumber(ctx context.Context) error {
 	if err := w.deleteCIDRs(ctx, "second"); err != nil {
 		return err
 	}
-	if err := w.showBlocked(ctx, "second", "services"); err != nil {
+	if err := w.showTerminating(ctx, "second", "block", "services/default/"); err != nil {
 		return err
 	}
 	s, err := takeStock(ctx, w.client)
@@ -152,7 +151,9 @@ func (w *walk) renumber(ctx context.Context) error {
 	if more := len(moves) - shown; more > 0 {
 		w.say("... and %d more", more)
 	}
-	if err := w.waitGone(ctx, "second"); err != nil {
+	w.say("\nNow all three deletions of this and the last step come to their end. Each takes 10 seconds at least: a grace")
+	w.say("period for allocations that are under way.")
+	if err := w.waitGone(ctx, "tiny", "nested", "second"); err != nil {
 		return err
 	}
 	if s, err = takeStock(ctx, w.client); err != nil {

@@ -112,6 +112,7 @@ func (w *walk) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	w.say("Each address of a Service has an IPAddress that names it, and each IPAddress a Service:")
 	w.command("kubectl get ipaddresses")
 	if err := w.get(ctx, w.client.NetworkingV1().RESTClient().Get().Resource("ipaddresses"), 5); err != nil {
 		return err

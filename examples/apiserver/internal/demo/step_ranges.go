@@ -151,23 +151,25 @@ func (w *walk) nest(ctx context.Context) error {
 	if err := w.draw(ctx, "more", 100, []netip.Prefix{second, third}); err != nil {
 		return err
 	}
-	w.say("\n10.98.1.0 is the network address of the inner range, but an ordinary one of the outer:")
-	w.command("kubectl create service clusterip edge --tcp=80 --clusterip=10.98.1.0")
+	w.say("\n10.98.0.64 is the network address of the inner range, but an ordinary one of the outer. It is in the static band,")
+	w.say("the first addresses of a range, which are kept for those who ask for one:")
+	w.command("kubectl create service clusterip edge --tcp=80 --clusterip=10.98.0.64")
 	edge := newService("edge")
-	edge.Spec.ClusterIP = "10.98.1.0"
+	edge.Spec.ClusterIP = "10.98.0.64"
 	if _, err := w.create(ctx, edge); err != nil {
 		return err
 	}
+	w.say("service/edge created")
 	if err := w.showService(ctx, "edge"); err != nil {
 		return err
 	}
 	w.say("\nThe second who asks for it is told who has it:")
-	w.command("kubectl create service clusterip edge-2 --tcp=80 --clusterip=10.98.1.0")
+	w.command("kubectl create service clusterip edge-2 --tcp=80 --clusterip=10.98.0.64")
 	again := newService("edge-2")
-	again.Spec.ClusterIP = "10.98.1.0"
+	again.Spec.ClusterIP = "10.98.0.64"
 	_, err := w.create(ctx, again)
 	if err == nil {
-		return errors.New("two Services have 10.98.1.0")
+		return errors.New("two Services have 10.98.0.64")
 	}
 	w.refused(err)
 	return w.client.CoreV1().Services(namespace).Delete(ctx, "edge", metav1.DeleteOptions{})

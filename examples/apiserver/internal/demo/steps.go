@@ -30,7 +30,7 @@ var (
 	first  = netip.MustParsePrefix("10.96.0.0/28")
 	second = netip.MustParsePrefix("10.97.0.0/24")
 	third  = netip.MustParsePrefix("10.98.0.0/22")
-	nested = netip.MustParsePrefix("10.98.1.0/24")
+	nested = netip.MustParsePrefix("10.98.0.64/26")
 	tiny   = netip.MustParsePrefix("10.99.0.0/29")
 	six    = netip.MustParsePrefix("fd00:96::/112")
 )
