@@ -17,6 +17,11 @@ const (
 	exitOK     = 0
 	exitFailed = 1
 	exitUsage  = 2
+	// exitBlocked: the plan has blockers, or the cluster does not fit it, or something
+	// is left in a range that should be empty.
+	exitBlocked = 3
+	// exitStopped: the run ended before its plan did, and resume goes on.
+	exitStopped = 4
 )
 
 // streams are what a command writes to.
@@ -28,14 +33,25 @@ type usageError struct{ error }
 func main() { os.Exit(run(os.Args[1:], streams{os.Stdout, os.Stderr})) }
 
 // run runs the plugin and returns its exit code.
-func run(args []string, s streams) int {
-	root := newRoot(s)
+func run(args []string, s streams) int { return runWith(args, realDeps(s)) }
+
+// runWith is run with other dependencies.
+func runWith(args []string, d deps) int {
+	root := newRoot(d)
 	root.SetArgs(args)
 	err := root.Execute()
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintln(s.err, "error:", err)
+	fmt.Fprintln(d.err, "error:", err)
+	var blocked blockedError
+	if errors.As(err, &blocked) {
+		return exitBlocked
+	}
+	var stopped stoppedError
+	if errors.As(err, &stopped) {
+		return exitStopped
+	}
 	var usage usageError
 	if errors.As(err, &usage) {
 		return exitUsage
@@ -43,11 +59,11 @@ func run(args []string, s streams) int {
 	return exitFailed
 }
 
-func newRoot(s streams) *cobra.Command {
+func newRoot(d deps) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "kubectl-service_cidr",
-		Short:         "Ranges of cluster IPs: what they are made of",
-		Long:          "Ranges of cluster IPs, for kubectl.\n\nSo far this explains ranges. It needs no cluster and changes nothing.",
+		Short:         "Ranges of cluster IPs: what they are made of, and renumbering them",
+		Long:          "Ranges of cluster IPs, for kubectl: what they are made of, and how to get a cluster from one to another.",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl service-cidr"},
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -59,11 +75,14 @@ func newRoot(s streams) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetOut(s.out)
-	root.SetErr(s.err)
+	root.SetOut(d.out)
+	root.SetErr(d.err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w: %q lists the flags", err, cmd.CommandPath()+" --help")}
 	})
-	root.AddCommand(newExplain(s))
+	root.AddCommand(newExplain(d.streams))
+	root.AddCommand(newPlan(d))
+	root.AddCommand(newDiff(d))
+	root.AddCommand(newApply(d), newStatus(d), newResume(d), newPause(d), newRollback(d), newVerify(d), newHistory(d))
 	return root
 }

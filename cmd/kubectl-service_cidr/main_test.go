@@ -42,25 +42,31 @@ func TestGolden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := call(strings.Fields(line)...)
-			got := "$ kubectl service-cidr " + line + "\n" + stdout
-			if stderr != "" {
-				got += "--- standard error\n" + stderr
-			}
-			got += "--- exit code " + string(rune('0'+code)) + "\n"
-			path := filepath.Join("testdata", name+".golden")
-			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatalf("%v (go test -update writes it)", err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			golden(t, name, line, code, stdout, stderr)
 		})
+	}
+}
+
+// golden compares what a user sees with the file of that name.
+func golden(t *testing.T, name, line string, code int, stdout, stderr string) {
+	t.Helper()
+	got := "$ kubectl service-cidr " + line + "\n" + stdout
+	if stderr != "" {
+		got += "--- standard error\n" + stderr
+	}
+	got += "--- exit code " + string(rune('0'+code)) + "\n"
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v (go test -update writes it)", err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -195,6 +195,8 @@ type Step struct {
 	Ranges []string `json:"ranges,omitempty"`
 	// Before are the Ranges that HandOver ends.
 	Before []string `json:"before,omitempty"`
+	// Phase counts the playbooks in a row of which MigrateFamily consists.
+	Phase int `json:"phase,omitempty"`
 	// Undoes is the step of Plan.Undoes that this one takes back.
 	Undoes int `json:"undoes,omitempty"`
 }
@@ -217,7 +219,8 @@ type Target struct {
 	Add   corev1.IPFamily `json:"add,omitempty"`
 	Drop  corev1.IPFamily `json:"drop,omitempty"`
 	First corev1.IPFamily `json:"first,omitempty"`
-	// Back has the Services of the plan that is undone get back what they had.
+	// Back has the Services that Step.Undoes has moved get back what they had; the
+	// rest of the Target is for those that were born since.
 	Back bool `json:"back,omitempty"`
 }
 
@@ -258,7 +261,7 @@ const (
 	ActionKeep    Action = "Keep"    // its addresses may stay
 	ActionSkip    Action = "Skip"    // it has no address
 	ActionHold    Action = "Hold"    // it should move, but needs a flag: it blocks the end of the plan
-	ActionRenew   Action = "Renew"   // the API server makes it again
+	ActionRenew   Action = "Renew"   // the API server's own, in a step of its own
 )
 
 // Row is what happens to one Service, and why.

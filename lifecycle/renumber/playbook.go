@@ -47,6 +47,7 @@ type recipe struct {
 	defaultOne, from ServiceCIDR
 	// kubernetes are the addresses of Service default/kubernetes.
 	kubernetes []string
+	phase      int
 	steps      []Step
 }
 
@@ -128,7 +129,7 @@ func object(s ServiceCIDR) *StepServiceCIDR {
 }
 
 func (r *recipe) add(kind StepKind, title string, s Step) {
-	s.Kind, s.Title = kind, title
+	s.Kind, s.Title, s.Phase = kind, title, r.phase
 	r.steps = append(r.steps, s)
 }
 
@@ -417,7 +418,9 @@ func (r *recipe) migrateFamily() error {
 		return err
 	}
 	old, fresh := r.defaultOne.CIDRs[0], r.request.To[0]
+	r.phase++
 	r.swap([]string{old, fresh})
+	r.phase++
 	r.drop([]string{fresh, old}, []string{fresh}, corev1.IPFamily(cidr.MustParse(old).Family().String()),
 		[]string{cidr.MustParse(fresh).First().String()})
 	return nil

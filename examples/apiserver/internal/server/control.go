@@ -45,8 +45,6 @@ const (
 	// retry is how soon what has failed is tried again, and period how often what is there is looked at.
 	retry  = 100 * time.Millisecond
 	period = 3 * time.Second
-	// portGrace is for how long a node port must have been unclaimed before it is freed.
-	portGrace = time.Minute
 )
 
 // control is all that runs inside the server as a client of it.
@@ -89,7 +87,11 @@ func newControl(o *Options, loopback *rest.Config) (*control, error) {
 	for i, r := range ranges {
 		texts[i] = r.String()
 	}
-	c.defaults, err = defaultcidr.New(defaultcidr.Config{Client: client.NetworkingV1(), Ranges: texts, Recorder: c.recorder})
+	if c.defaults, err = defaultcidr.New(defaultcidr.Config{Client: client.NetworkingV1(), Ranges: texts, Recorder: c.recorder}); err != nil {
+		return nil, err
+	}
+	// What is wrong with their configuration shows now, not when the replica leads.
+	_, err = c.newLeader()
 	return c, err
 }
 
@@ -101,17 +103,26 @@ func (c *control) newLeader() (*leader, error) {
 	}
 	repairs, err := repair.New(repair.Config{
 		Client: c.client.NetworkingV1(), View: c.addresses.View(), LeakGrace: c.options.LeakGrace, Recorder: c.recorder,
-		Interval: repairInterval(c.options), Owners: []repair.Registration{{Owners: repair.Services(c.client.CoreV1())}},
+		Interval: shorter(c.options.LeakGrace, repair.DefaultInterval), MinSpacing: shorter(c.options.LeakGrace, repair.DefaultMinSpacing),
+		MismatchGrace: shorter(c.options.LeakGrace, repair.DefaultMismatchGrace), Owners: []repair.Registration{{Owners: repair.Services(c.client.CoreV1())}},
 	})
 	return &leader{cidrs, repairs}, err
 }
 
-// repairInterval is no longer than the grace period, which tests make short.
-func repairInterval(o *Options) time.Duration {
-	if o.LeakGrace > 0 && o.LeakGrace < repair.DefaultInterval {
-		return o.LeakGrace
+// shorter is a, if that is set and shorter. A grace period that is short has what waits for it be short.
+func shorter(a, b time.Duration) time.Duration {
+	if a > 0 && a < b {
+		return a
 	}
-	return 0
+	return b
+}
+
+// portGrace is for how long a node port must have been unclaimed before it is freed: as an address.
+func (c *control) portGrace() time.Duration {
+	if c.options.LeakGrace > 0 {
+		return c.options.LeakGrace
+	}
+	return repair.DefaultLeakGrace
 }
 
 func (c *control) collectors() []prometheus.Collector {
@@ -201,7 +212,7 @@ func (c *control) lead(ctx context.Context, ports *allocation.Ports) error {
 	all.Go(func() { errs[1] = fresh.repair.Run(ctx) })
 	all.Go(func() {
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
-			err := ports.Collect(ctx, portGrace, func(ctx context.Context) ([]corev1.Service, error) {
+			err := ports.Collect(ctx, c.portGrace(), func(ctx context.Context) ([]corev1.Service, error) {
 				list, err := c.client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
 				if err != nil {
 					return nil, err
@@ -211,7 +222,7 @@ func (c *control) lead(ctx context.Context, ports *allocation.Ports) error {
 			if err != nil && ctx.Err() == nil {
 				utilruntime.HandleErrorWithContext(ctx, err, "Collecting node ports")
 			}
-		}, portGrace/2)
+		}, c.portGrace()/2)
 	})
 	all.Wait()
 	return errors.Join(errs...)

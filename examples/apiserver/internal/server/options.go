@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiserver/pkg/registry/generic"
 
 	"github.com/metacidr/metacidr/cidr"
 )
@@ -37,6 +39,10 @@ type Options struct {
 
 	// LeakGrace and GracePeriod are those of the controllers; 0 means their defaults.
 	LeakGrace, GracePeriod time.Duration
+
+	// decorate and wrapKV are between the server and etcd, for tests that let calls fail.
+	decorate func(generic.RESTOptionsGetter) generic.RESTOptionsGetter
+	wrapKV   func(clientv3.KV) clientv3.KV
 }
 
 // NewOptions returns the defaults.

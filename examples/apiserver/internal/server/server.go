@@ -84,6 +84,9 @@ func New(ctx context.Context, o *Options) (_ *Server, err error) {
 	if s.etcdClient, err = etcdClient(o, servers); err != nil {
 		return nil, err
 	}
+	if o.wrapKV != nil {
+		s.etcdClient.KV = o.wrapKV(s.etcdClient.KV)
+	}
 	set := scheme.New()
 	config := genericapiserver.NewConfig(set.Codecs)
 	config.EffectiveVersion = newServedVersion()
@@ -162,7 +165,13 @@ func store(config *genericapiserver.Config, o *Options, servers []string, set sc
 	backend := storagebackend.NewDefaultConfig(o.EtcdPrefix, set.Codecs.LegacyCodec(scheme.Versions()...))
 	backend.Transport.ServerList = servers
 	backend.Transport.TrustedCAFile, backend.Transport.CertFile, backend.Transport.KeyFile = o.EtcdCAFile, o.EtcdCertFile, o.EtcdKeyFile
-	return options.NewEtcdOptions(backend).ApplyTo(config)
+	if err := options.NewEtcdOptions(backend).ApplyTo(config); err != nil {
+		return err
+	}
+	if o.decorate != nil {
+		config.RESTOptionsGetter = o.decorate(config.RESTOptionsGetter)
+	}
+	return nil
 }
 
 // install adds what is served, and what runs inside.
