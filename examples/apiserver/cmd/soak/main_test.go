@@ -24,7 +24,7 @@ func TestSoak(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	var out bytes.Buffer
 	err := run(t.Context(), []string{"--server=" + server, "--server-args=--leak-grace=2s", "--replicas=2", "--clients=16", "--keep=4",
-		"--duration=6s", "--kill-every=2s", "--service-cluster-ip-range=10.96.0.0/24,fd00:96::/112"}, &out)
+		"--duration=6s", "--kill-every=2s", "--collection=1m", "--service-cluster-ip-range=10.96.0.0/24,fd00:96::/112"}, &out)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &out)
 	}
