@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -32,6 +33,13 @@ import (
 // port80 is enough of a Service.
 func port80(name string) *corev1.Service {
 	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+}
+
+// gateway is an IPAddress of an owner that is no Service.
+func gateway(name string) *networkingv1.IPAddress {
+	return &networkingv1.IPAddress{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: networkingv1.IPAddressSpec{
+		ParentRef: &networkingv1.ParentReference{Group: "example.com", Resource: "gateways", Namespace: "default", Name: "g"},
+	}}
 }
 
 // must fails the test on an error.
@@ -56,7 +64,7 @@ func reason(t *testing.T, what string, err error, want metav1.StatusReason) {
 // What clients do with the served kinds. They share a server: each has names of its own.
 func TestServe(t *testing.T) {
 	o := testOptions(t)
-	o.ServiceClusterIPRange = "10.96.0.0/16,fd00:10:96::/112"
+	o.ServiceClusterIPRange, o.GracePeriod = "10.96.0.0/16,fd00:10:96::/112", 100*time.Millisecond
 	r := startReplica(t, o)
 	for name, test := range map[string]func(*testing.T, *replica){
 		"Services":                    testServices,
@@ -252,17 +260,12 @@ func testServiceCIDRs(t *testing.T, r *replica) {
 
 func testIPAddresses(t *testing.T, r *replica) {
 	addresses := r.client.NetworkingV1().IPAddresses()
-	object := func(name string) *networkingv1.IPAddress {
-		return &networkingv1.IPAddress{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: networkingv1.IPAddressSpec{
-			ParentRef: &networkingv1.ParentReference{Group: "example.com", Resource: "gateways", Namespace: "default", Name: "g"},
-		}}
-	}
-	obj := must[*networkingv1.IPAddress](t)(addresses.Create(t.Context(), object("10.96.9.9"), metav1.CreateOptions{}))
+	obj := must[*networkingv1.IPAddress](t)(addresses.Create(t.Context(), gateway("10.96.9.9"), metav1.CreateOptions{}))
 	for _, bad := range []string{"10.96.9.09", "::ffff:10.96.9.8", "fd00:0::1", "gateway", "fe80::1%eth0"} {
-		_, err := addresses.Create(t.Context(), object(bad), metav1.CreateOptions{})
+		_, err := addresses.Create(t.Context(), gateway(bad), metav1.CreateOptions{})
 		reason(t, bad, err, metav1.StatusReasonInvalid)
 	}
-	orphan := object("10.96.9.10")
+	orphan := gateway("10.96.9.10")
 	orphan.Spec.ParentRef = nil
 	_, err := addresses.Create(t.Context(), orphan, metav1.CreateOptions{})
 	reason(t, "no parent", err, metav1.StatusReasonInvalid)
