@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apiserver/pkg/endpoints/metrics"
 	"k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
@@ -195,6 +196,7 @@ func (s *Server) install(set scheme.Set, config *genericapiserver.Config) error 
 	if err := s.generic.InstallAPIGroups(named...); err != nil {
 		return err
 	}
+	metrics.Register()
 	registry := prometheus.NewRegistry()
 	for _, c := range s.control.collectors() {
 		if err := registry.Register(c); err != nil {
