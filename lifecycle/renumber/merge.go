@@ -94,7 +94,26 @@ func unparked(live, original *corev1.Service, plan string) (_ *corev1.Service, t
 	if out.Spec.Type == corev1.ServiceTypeNodePort || out.Spec.Type == corev1.ServiceTypeLoadBalancer {
 		giveNodePorts(out.Spec.Ports, original.Spec.Ports)
 	}
+	if out.Spec.Type != original.Spec.Type {
+		fit(&out.Spec)
+	}
 	return out, told, nil
+}
+
+// fit takes from a spec what its type may not have.
+func fit(s *corev1.ServiceSpec) {
+	if s.Type == corev1.ServiceTypeLoadBalancer {
+		return
+	}
+	s.HealthCheckNodePort = 0
+	s.LoadBalancerClass, s.AllocateLoadBalancerNodePorts, s.LoadBalancerSourceRanges = nil, nil, nil
+	if s.Type == corev1.ServiceTypeNodePort {
+		return
+	}
+	s.ExternalTrafficPolicy = ""
+	for i := range s.Ports {
+		s.Ports[i].NodePort = 0
+	}
 }
 
 // addressField tells whether a field of the spec is about addresses, which change on

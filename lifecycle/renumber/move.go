@@ -15,6 +15,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/utils/ptr"
 )
@@ -44,6 +45,14 @@ type move struct {
 	conflicts int
 	failing   time.Time
 	backoff   time.Duration
+	// begun: another runner, or this one before a crash, may have done a part of it.
+	begun bool
+	// taken: this runner has parked or deleted it, or may have: an answer was lost.
+	taken bool
+	// made is the one that was made again, and not by others.
+	made types.UID
+	// returned: its fields were given back to their owners.
+	returned bool
 	// parkedAt is when its address was given up.
 	parkedAt, backAt time.Time
 }
@@ -59,6 +68,8 @@ type moved struct {
 
 // rounds bounds how often a move begins again because another has changed the Service.
 const rounds = 50
+
+const externalNow = "it was made an ExternalName by another meanwhile"
 
 // run moves the Service, whose present state may be given.
 func (m *move) run(ctx context.Context, live *corev1.Service) (moved, error) {
@@ -106,7 +117,7 @@ func (m *move) advance(ctx context.Context, live *corev1.Service) (next *corev1.
 	o := m.original
 	mine := live.UID == o.UID
 	switch {
-	case live.Name == "" && m.strategy == Recreate:
+	case live.Name == "" && m.strategy == Recreate && m.made == "" && (m.taken || m.begun):
 		next, err = m.create(ctx)
 		return next, "", false, err
 	case live.Name == "":
@@ -122,8 +133,14 @@ func (m *move) advance(ctx context.Context, live *corev1.Service) (next *corev1.
 	case !mine && m.strategy == InPlace:
 		return live, "it was deleted and made again by another meanwhile: its new one is left as it is", false, nil
 	case !mine:
-		if different := m.foreign(live); len(different) > 0 {
+		// Nobody but a runner makes one in its name; what differs in such a one is an edit.
+		if owns(live) {
+			m.made = live.UID
+		} else if different := m.foreign(live); live.UID != m.made && len(different) > 0 {
 			return live, "it was made again by another meanwhile, and differs: " + strings.Join(different, "; "), false, nil
+		}
+		if live.Spec.Type == corev1.ServiceTypeExternalName {
+			return m.leave(ctx, live, externalNow)
 		}
 		if !m.want.first(live) {
 			// Made again by the plan that is undone.
@@ -135,7 +152,7 @@ func (m *move) advance(ctx context.Context, live *corev1.Service) (next *corev1.
 		next, err = m.unpark(ctx, live)
 		return next, "", false, err
 	case live.Spec.Type == corev1.ServiceTypeExternalName:
-		return live, "it was made an ExternalName by another meanwhile", false, nil
+		return m.leave(ctx, live, externalNow)
 	case !m.want.first(live):
 		if m.strategy == Recreate {
 			next, err = m.delete(ctx, live)
@@ -151,6 +168,15 @@ func (m *move) advance(ctx context.Context, live *corev1.Service) (next *corev1.
 	}
 }
 
+// leave gives up what the runner owns of a Service that it does not move.
+func (m *move) leave(ctx context.Context, live *corev1.Service, why string) (next *corev1.Service, left string, done bool, err error) {
+	if !owns(live) {
+		return live, why, false, nil
+	}
+	next, err = m.giveBack(ctx, live, ownership(live.ManagedFields, nil))
+	return next, "", false, err
+}
+
 func (m *move) services() corev1client.ServiceInterface {
 	return m.r.cfg.API.Services(m.original.Namespace)
 }
@@ -162,6 +188,7 @@ func (m *move) park(ctx context.Context, live *corev1.Service) (*corev1.Service,
 			return nil, err
 		}
 	}
+	m.taken = true
 	next, err := m.update(ctx, parked(live, m.r.plan.Name))
 	if next != nil && m.parkedAt.IsZero() {
 		m.parkedAt = m.r.clock.Now()
@@ -315,14 +342,18 @@ func (m *move) delete(ctx context.Context, live *corev1.Service) (*corev1.Servic
 		}
 	}
 	_, err := m.write(ctx, func(ctx context.Context) (*corev1.Service, error) {
-		return nil, m.services().Delete(ctx, live.Name, metav1.DeleteOptions{
+		err := m.services().Delete(ctx, live.Name, metav1.DeleteOptions{
 			Preconditions:     &metav1.Preconditions{UID: &live.UID, ResourceVersion: &live.ResourceVersion},
 			PropagationPolicy: ptr.To(metav1.DeletePropagationBackground),
 		})
+		if err == nil && m.parkedAt.IsZero() {
+			m.parkedAt = m.r.clock.Now()
+		}
+		if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			m.taken, m.made = true, ""
+		}
+		return nil, err
 	})
-	if err == nil && m.parkedAt.IsZero() {
-		m.parkedAt = m.r.clock.Now()
-	}
 	return nil, err
 }
 
@@ -339,6 +370,7 @@ func (m *move) create(ctx context.Context) (*corev1.Service, error) {
 		return &corev1.Service{}, nil
 	}
 	if next != nil {
+		m.made = next.UID
 		m.backAt = m.r.clock.Now()
 	}
 	return next, err
@@ -358,7 +390,7 @@ func (m *move) finish(ctx context.Context, live *corev1.Service) (*corev1.Servic
 		next, err := m.amend(ctx, live)
 		return next, "", false, err
 	}
-	if owns(live) && live.UID == m.original.UID {
+	if (owns(live) || m.taken) && live.UID == m.original.UID {
 		// Another may have brought it back before us, without what it did not know of.
 		whole, told, err := unparked(live, m.original, m.r.plan.Name)
 		if err != nil {
@@ -378,20 +410,29 @@ func (m *move) finish(ctx context.Context, live *corev1.Service) (*corev1.Servic
 		})
 		return next, "", false, err
 	}
-	if owns(live) {
-		out := live.DeepCopy()
-		out.ManagedFields = ownership(live.ManagedFields, m.original.ManagedFields)
-		if len(out.ManagedFields) == 0 {
-			// Nothing owned anything: an empty entry resets the list.
-			out.ManagedFields = []metav1.ManagedFieldsEntry{{}}
-		}
-		next, err := m.update(ctx, out)
-		if next != nil && owns(next) {
-			return nil, "", false, fmt.Errorf("the Service %s: the API server does not give its fields back to their owners: is managedFields changed by a webhook?", key(live))
-		}
+	if owners := ownership(live.ManagedFields, m.original.ManagedFields); owns(live) || m.taken && !m.returned && len(owners) > 0 {
+		next, err := m.giveBack(ctx, live, owners)
 		return next, "", false, err
 	}
 	return live, "", true, nil
+}
+
+// giveBack names the owners of the fields, without the runner.
+func (m *move) giveBack(ctx context.Context, live *corev1.Service, owners []metav1.ManagedFieldsEntry) (*corev1.Service, error) {
+	out := live.DeepCopy()
+	out.ManagedFields = owners
+	if len(owners) == 0 {
+		// Nothing owned anything: an empty entry resets the list.
+		out.ManagedFields = []metav1.ManagedFieldsEntry{{}}
+	}
+	next, err := m.update(ctx, out)
+	if next != nil {
+		m.returned = true
+		if owns(next) {
+			return nil, fmt.Errorf("the Service %s: the API server does not give its fields back to their owners: is managedFields changed by a webhook?", key(live))
+		}
+	}
+	return next, err
 }
 
 // lacksStatus tells whether a load balancer's state was taken by the move, and nobody has written one since.
