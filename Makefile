@@ -28,6 +28,8 @@ PROPTEST_TIME   ?= 3600
 PROPTEST_CHECKS ?= 500
 # The range of the Services of `make serve`.
 SERVE_RANGE ?= 10.96.0.0/16
+# How long the clients of `make soak` work.
+SOAK_TIME ?= 1m
 
 .PHONY: help
 help: ## show this
@@ -36,6 +38,10 @@ help: ## show this
 .PHONY: demo
 demo: apiserver ## start the example API server on loopback, walk through what metacidr is for, and stop it
 	@bin/demo
+
+.PHONY: soak
+soak: apiserver ## three replicas of the example API server, 64 clients, a kill every 5 s, for SOAK_TIME=1m: no duplicate, leak or orphan
+	@bin/soak --duration=$(SOAK_TIME)
 
 .PHONY: demo-quickstart
 demo-quickstart: build ## run a real control plane on loopback, the quickstart on it, and stop it

@@ -5,6 +5,7 @@
 // metacidr. It has no code of its own.
 //
 //	cmd/metacidr-apiserver   the server, with etcd inside
+//	cmd/soak                 replicas that are killed, and what must hold all the same
 //	cmd/demo                 a walk through what metacidr is for, on that server
 //	internal/scheme          the served types, and how they are written
 //	internal/validation      defaults, normalisation, what is refused
@@ -14,6 +15,7 @@
 //	internal/storage         a registry.Store for each resource
 //	internal/server          flags, etcd, keys, hooks, controllers
 //	internal/demo            the steps of the walk
+//	internal/soak            the course of a soak
 //	internal/child           programs as children of another
 //	internal/audit           are Services and IPAddresses one to one, and were they always?
 //

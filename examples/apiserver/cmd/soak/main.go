@@ -19,10 +19,15 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/klog/v2"
+
 	"github.com/metacidr/metacidr/examples/apiserver/internal/soak"
 )
 
 func main() {
+	// What client-go and etcd have to say of connections to a replica that was killed is no news.
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
 	// A second signal ends the program at once; the kernel then ends the servers.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)

@@ -39,7 +39,7 @@ type replica struct {
 }
 
 // startReplica runs a server until stop is called, or the test ends. stop may be called from another goroutine.
-func startReplica(t *testing.T, o *Options) *replica {
+func startReplica(t testing.TB, o *Options) *replica {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	s, err := New(ctx, o)
@@ -72,7 +72,7 @@ func startReplica(t *testing.T, o *Options) *replica {
 }
 
 // testOptions are those of a server with its data in a folder of the test.
-func testOptions(t *testing.T) *Options {
+func testOptions(t testing.TB) *Options {
 	o := NewOptions()
 	o.DataDir, o.Port = t.TempDir(), 0
 	o.ServiceClusterIPRange = "10.96.0.0/24,fd00:10:96::/112"
@@ -80,7 +80,7 @@ func testOptions(t *testing.T) *Options {
 }
 
 // eventually looks until there is no error.
-func eventually(t *testing.T, what string, look func(context.Context) error) {
+func eventually(t testing.TB, what string, look func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

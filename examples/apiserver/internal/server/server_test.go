@@ -5,9 +5,15 @@ package server
 
 import (
 	"context"
-	"encoding/json"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,9 +26,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
-	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	certutil "k8s.io/client-go/util/cert"
@@ -49,126 +53,8 @@ func TestServer(t *testing.T) {
 	}
 	r := startReplica(t, o)
 	r.ready(t, "kubernetes")
-	services := r.client.CoreV1().Services(metav1.NamespaceDefault)
 	ctx := t.Context()
 
-	t.Run("a Service is created, listed, watched, patched and deleted", func(t *testing.T) {
-		watch, err := services.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=web"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer watch.Stop()
-		made, err := services.Create(ctx, web("web"), metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if made.Spec.ClusterIP == "" || made.Spec.Type != corev1.ServiceTypeClusterIP || made.Spec.Ports[0].TargetPort.IntVal != 80 {
-			t.Errorf("made %+v", made.Spec)
-		}
-		if e := <-watch.ResultChan(); e.Object.(*corev1.Service).UID != made.UID {
-			t.Errorf("watched %v", e)
-		}
-		ip, err := r.client.NetworkingV1().IPAddresses().Get(ctx, made.Spec.ClusterIP, metav1.GetOptions{})
-		if err != nil || ip.Spec.ParentRef.Name != "web" || ip.Labels[networkingv1.LabelManagedBy] != informer.CoreManager {
-			t.Errorf("IPAddress %+v, %v", ip, err)
-		}
-		patched, err := services.Patch(ctx, "web", types.StrategicMergePatchType, []byte(`{"spec":{"ports":[{"port":81,"name":"alt"}]}}`), metav1.PatchOptions{})
-		if err != nil || len(patched.Spec.Ports) != 2 || patched.Spec.ClusterIP != made.Spec.ClusterIP {
-			t.Errorf("patched %+v, %v", patched, err)
-		}
-		if err := services.Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := r.client.NetworkingV1().IPAddresses().Get(ctx, made.Spec.ClusterIP, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			t.Errorf("the address is still there: %v", err)
-		}
-	})
-	t.Run("a dry run takes nothing", func(t *testing.T) {
-		before := r.count(t)
-		out, err := services.Create(ctx, web("dry"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if err != nil || out.Spec.ClusterIP == "" {
-			t.Errorf("%+v, %v", out, err)
-		}
-		if after := r.count(t); after != before {
-			t.Errorf("%d addresses, before %d", after, before)
-		}
-	})
-	t.Run("two managers apply: each owns its fields, and a third conflicts", func(t *testing.T) {
-		apply := func(manager string, port int32, label string) error {
-			config := corev1apply.Service("applied", metav1.NamespaceDefault).WithLabels(map[string]string{label: manager})
-			if port > 0 {
-				config = config.WithSpec(corev1apply.ServiceSpec().WithSelector(map[string]string{"app": manager}).
-					WithPorts(corev1apply.ServicePort().WithPort(port).WithProtocol(corev1.ProtocolTCP).WithName("http")))
-			}
-			_, err := services.Apply(ctx, config, metav1.ApplyOptions{FieldManager: manager})
-			return err
-		}
-		for _, err := range []error{apply("one", 80, "a"), apply("two", 0, "b"), apply("one", 80, "a")} {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := apply("three", 80, "a"); !apierrors.IsConflict(err) {
-			t.Errorf("%v: want a conflict on the selector and the label", err)
-		}
-	})
-	t.Run("kubectl apply, by three ways, changes nothing the second time", func(t *testing.T) {
-		manifest := web("three-way")
-		manifest.APIVersion, manifest.Kind = "v1", "Service"
-		raw, err := json.Marshal(manifest)
-		if err != nil {
-			t.Fatal(err)
-		}
-		manifest.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: string(raw)}
-		live, err := services.Create(ctx, manifest, metav1.CreateOptions{FieldManager: "kubectl-client-side-apply"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		modified, _ := json.Marshal(manifest)
-		current, _ := json.Marshal(live)
-		meta, err := strategicpatch.NewPatchMetaFromStruct(corev1.Service{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		patch, err := strategicpatch.CreateThreeWayMergePatch(raw, modified, current, meta, true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := services.Patch(ctx, "three-way", types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-		if err != nil || again.ResourceVersion != live.ResourceVersion {
-			t.Errorf("patch %s: %v, resourceVersion %s and then %s", patch, err, live.ResourceVersion, again.ResourceVersion)
-		}
-	})
-	t.Run("the status is written by itself", func(t *testing.T) {
-		svc, err := services.Create(ctx, web("balanced", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeLoadBalancer }), metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
-		svc.Spec.Ports[0].Port = 9999
-		svc, err = services.UpdateStatus(ctx, svc, metav1.UpdateOptions{})
-		if err != nil || len(svc.Status.LoadBalancer.Ingress) != 1 || svc.Spec.Ports[0].Port != 80 || svc.Spec.Ports[0].NodePort < FirstNodePort {
-			t.Errorf("%+v, %v", svc, err)
-		}
-	})
-	t.Run("a finalizer holds a Service, and its address", func(t *testing.T) {
-		svc, err := services.Create(ctx, web("held", func(s *corev1.Service) { s.Finalizers = []string{"example.com/hold"} }), metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := services.Delete(ctx, "held", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := r.client.NetworkingV1().IPAddresses().Get(ctx, svc.Spec.ClusterIP, metav1.GetOptions{}); err != nil {
-			t.Error(err)
-		}
-		if _, err := services.Patch(ctx, "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := r.client.NetworkingV1().IPAddresses().Get(ctx, svc.Spec.ClusterIP, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			t.Errorf("the address is still there: %v", err)
-		}
-	})
 	t.Run("a ServiceCIDR has its finalizer from the first moment, and a namespace takes its Services along", func(t *testing.T) {
 		cidr, err := r.client.NetworkingV1().ServiceCIDRs().Create(ctx, &networkingv1.ServiceCIDR{
 			ObjectMeta: metav1.ObjectMeta{Name: "extra"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.97.0.0/24"}},
@@ -250,53 +136,9 @@ func TestServer(t *testing.T) {
 			t.Errorf("metrics: %v", err)
 		}
 	})
-	t.Run("what is served can be discovered and explained", func(t *testing.T) {
-		lists, err := r.client.Discovery().ServerPreferredResources()
-		if err != nil {
-			t.Fatal(err)
-		}
-		names := map[string]bool{}
-		for _, l := range lists {
-			for _, res := range l.APIResources {
-				names[res.Name] = true
-			}
-		}
-		for _, want := range []string{"services", "namespaces", "events", "servicecidrs", "ipaddresses", "leases"} {
-			if !names[want] {
-				t.Errorf("%s is not discovered: %v", want, names)
-			}
-		}
-		for _, path := range []string{"/openapi/v2", "/openapi/v3", "/openapi/v3/apis/networking.k8s.io/v1"} {
-			raw, err := r.client.CoreV1().RESTClient().Get().AbsPath(path).DoRaw(ctx)
-			if err != nil || len(raw) == 0 {
-				t.Errorf("%s: %v", path, err)
-			}
-		}
-		raw, err := r.client.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, metric := range []string{`kube_apiserver_clusterip_allocator_allocated_ips{cidr="10.96.0.0/24"}`, "metacidr_default_service_cidr_", "apiserver_request_total"} {
-			if !strings.Contains(string(raw), metric) {
-				t.Errorf("no metric %s", metric)
-			}
-		}
-	})
 	if faults, err := audit.Now(ctx, r.client); err != nil || len(faults) > 0 {
 		t.Errorf("%v, %v", faults, err)
 	}
-}
-
-// FirstNodePort is the first of kube-apiserver's default range.
-const FirstNodePort = 30000
-
-func (r *replica) count(t *testing.T) int {
-	t.Helper()
-	list, err := r.client.NetworkingV1().IPAddresses().List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(list.Items)
 }
 
 // Data, keys and the admin's token survive a restart.
@@ -328,33 +170,69 @@ func TestServer_SurvivesARestart(t *testing.T) {
 	}
 }
 
-// A client with a certificate is known by its name and groups.
+// A client with a certificate is known by its common name and organizations; one of another CA is not taken.
 func TestServer_ClientCertificates(t *testing.T) {
 	o := testOptions(t)
-	ca, caKey, err := certutil.GenerateSelfSignedCertKey("ca", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = caKey
+	ca := newAuthority(t)
 	o.ClientCAFile = filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(o.ClientCAFile, ca, 0o600); err != nil {
+	if err := os.WriteFile(o.ClientCAFile, ca.pem, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r := startReplica(t, o)
-	// A certificate of another CA is not taken; the admin's token still is.
-	other, otherKey, err := certutil.GenerateSelfSignedCertKey("eve", nil, nil)
-	if err != nil {
-		t.Fatal(err)
+	as := func(a authority, groups ...string) kubernetes.Interface {
+		config := rest.AnonymousClientConfig(r.config)
+		config.CertData, config.KeyData = a.sign(t, "eve", groups)
+		return kubernetes.NewForConfigOrDie(config)
 	}
-	config := rest.AnonymousClientConfig(r.config)
-	config.CertData, config.KeyData = other, otherKey
-	client := kubernetes.NewForConfigOrDie(config)
-	if _, err := client.CoreV1().Services("").List(t.Context(), metav1.ListOptions{}); err == nil {
-		t.Error("a certificate of another CA is taken")
+	reads := func(client kubernetes.Interface) error {
+		_, err := client.CoreV1().Services("").List(t.Context(), metav1.ListOptions{})
+		return err
 	}
-	if _, err := r.client.CoreV1().Services("").List(t.Context(), metav1.ListOptions{}); err != nil {
-		t.Error(err)
+	writes := func(client kubernetes.Interface) error {
+		_, err := client.CoreV1().Services(metav1.NamespaceDefault).Create(t.Context(), web("x"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
 	}
+	if err := reads(as(ca)); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "\"eve\"") {
+		t.Errorf("without a group: %v, want Forbidden, and the name", err)
+	}
+	if viewer := as(ca, ViewersGroup); reads(viewer) != nil || !apierrors.IsForbidden(writes(viewer)) {
+		t.Errorf("a viewer: reads %v, writes %v", reads(viewer), writes(viewer))
+	}
+	if err := writes(as(ca, user.SystemPrivilegedGroup)); err != nil {
+		t.Errorf("an admin: %v", err)
+	}
+	if err := reads(as(newAuthority(t), user.SystemPrivilegedGroup)); !apierrors.IsUnauthorized(err) {
+		t.Errorf("of another CA: %v, want Unauthorized", err)
+	}
+	if err := writes(r.client); err != nil {
+		t.Errorf("the admin's token: %v", err)
+	}
+}
+
+// authority signs client certificates.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pem  []byte
+}
+
+func newAuthority(t *testing.T) authority {
+	t.Helper()
+	key := must[*ecdsa.PrivateKey](t)(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	cert := must[*x509.Certificate](t)(certutil.NewSelfSignedCACert(certutil.Config{CommonName: "ca"}, key))
+	return authority{cert, key, pem.EncodeToMemory(&pem.Block{Type: certutil.CertificateBlockType, Bytes: cert.Raw})}
+}
+
+func (a authority) sign(t *testing.T, name string, groups []string) (cert, key []byte) {
+	t.Helper()
+	private := must[*ecdsa.PrivateKey](t)(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name, Organization: groups}, NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	raw := must[[]byte](t)(x509.CreateCertificate(rand.Reader, template, a.cert, private.Public(), a.key))
+	der := must[[]byte](t)(x509.MarshalECPrivateKey(private))
+	return pem.EncodeToMemory(&pem.Block{Type: certutil.CertificateBlockType, Bytes: raw}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
 }
 
 // Three replicas on one etcd never give one address twice, into a range that is full in the end.

@@ -4,7 +4,6 @@
 // Package soak wears several replicas of metacidr-apiserver on one etcd: many clients create, change and delete Services,
 // and every few seconds a replica is killed and started again.
 //
-//	etcd.go       etcd, in this process
 //	replica.go    a metacidr-apiserver as a child process: start, kill
 //	client.go     a client that does not give up: it goes on at the next replica
 //	worker.go     what the clients do
@@ -14,6 +13,7 @@
 //
 // # Rules
 //
+//   - Exactly those Services are there in the end that the clients created and did not delete.
 //   - No two Services have an address at the same time, at any revision of the history: that is a failure, whenever.
 //   - When the clients have stopped, the replicas' own repair has a bounded time to make Services and IPAddresses one to
 //     one. What is left then is a failure.

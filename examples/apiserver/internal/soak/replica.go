@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -132,4 +133,13 @@ func (r *replica) logTail() []byte {
 	}
 	all := bytes.SplitAfter(data, []byte("\n"))
 	return bytes.Join(all[max(0, len(all)-lines):], nil)
+}
+
+// freePort returns a port of 127.0.0.1 that is free at the moment.
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("look for a free port: %w", err)
+	}
+	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }

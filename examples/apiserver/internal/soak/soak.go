@@ -9,14 +9,17 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/metacidr/metacidr/examples/apiserver/internal/audit"
+	"github.com/metacidr/metacidr/examples/apiserver/internal/server"
 )
 
 // Config says how to run.
@@ -48,11 +51,12 @@ func Run(ctx context.Context, config Config) (err error) {
 	if config.Replicas < 1 || config.Clients < 1 || config.Keep < 1 || config.Duration <= 0 || config.KillEvery <= 0 {
 		return errors.New("replicas, clients, keep, duration and kill-every have to be more than 0")
 	}
-	etcd, url, err := startEtcd(ctx, config.Dir)
+	// The same etcd that a server has inside; here all share it.
+	etcd, err := server.StartEtcd(ctx, filepath.Join(config.Dir, "etcd"))
 	if err != nil {
 		return err
 	}
-	defer etcd.Close()
+	defer etcd.Stop()
 
 	var replicas []*replica
 	defer func() {
@@ -66,7 +70,7 @@ func Run(ctx context.Context, config Config) (err error) {
 	}()
 	var clients []kubernetes.Interface
 	for i := range config.Replicas {
-		r, err := newReplica(config, i+1, url)
+		r, err := newReplica(config, i+1, etcd.Endpoint)
 		if err != nil {
 			return err
 		}
@@ -89,8 +93,11 @@ func Run(ctx context.Context, config Config) (err error) {
 	go func() { followed <- follower.run(following) }()
 
 	tally := newTally()
-	worked, problem := work(ctx, config, replicas, clients, tally)
+	worked, live, problem := work(ctx, config, replicas, clients, tally)
 	tally.show(config.Out, worked)
+	if problem == nil {
+		problem = compare(ctx, clients[0], live)
+	}
 
 	faults, err := collect(ctx, config, clients[0])
 	problem = errors.Join(problem, err)
@@ -112,19 +119,22 @@ func Run(ctx context.Context, config Config) (err error) {
 	return problem
 }
 
-// work lets the clients work while replicas are killed, and returns how long that was.
-func work(ctx context.Context, config Config, replicas []*replica, clients []kubernetes.Interface, tally *tally) (time.Duration, error) {
+// work lets the clients work while replicas are killed, and returns how long that was, and the names of the Services that
+// the clients have by then.
+func work(ctx context.Context, config Config, replicas []*replica, clients []kubernetes.Interface, tally *tally) (time.Duration, []string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, config.Duration, nil)
 	defer cancel()
 	began := time.Now()
 	problems := make(chan error, config.Clients+1)
 	var running sync.WaitGroup
-	for i := range config.Clients {
+	workers := make([]*worker, config.Clients)
+	for i := range workers {
 		w := &worker{
 			client: client{replicas: clients, at: i % len(clients), tally: tally},
 			number: i, keep: config.Keep, dual: strings.Contains(config.Ranges, ","),
 			random: rand.New(rand.NewPCG(config.Seed, uint64(i))),
 		}
+		workers[i] = w
 		running.Go(func() {
 			if err := w.run(ctx); err != nil {
 				cancel() // there is nothing to learn from going on
@@ -143,7 +153,37 @@ func work(ctx context.Context, config Config, replicas []*replica, clients []kub
 	for err := range problems {
 		all = append(all, fmt.Errorf("%w: %w", ErrFailed, err))
 	}
-	return worked, errors.Join(all...)
+	var live []string
+	for _, w := range workers {
+		live = append(live, w.live...)
+	}
+	return worked, live, errors.Join(all...)
+}
+
+// compare looks whether exactly those Services are there that the clients know of: no write that was answered is lost, and
+// none that was refused is there.
+func compare(ctx context.Context, client kubernetes.Interface, live []string) error {
+	list, err := client.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list Services: %w", err)
+	}
+	there := map[string]bool{}
+	for _, svc := range list.Items {
+		there[svc.Name] = true
+	}
+	var errs []error
+	for _, name := range live {
+		if !there[name] {
+			errs = append(errs, fmt.Errorf("%w: Service %s was created and is not there", ErrFailed, name))
+		}
+		delete(there, name)
+	}
+	for name := range there {
+		if strings.HasPrefix(name, prefix) {
+			errs = append(errs, fmt.Errorf("%w: Service %s was deleted, or never created, and is there", ErrFailed, name))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // kill kills one replica after the other, and starts it again at once, until ctx ends. All run when it returns.

@@ -212,6 +212,17 @@ func TestTally(t *testing.T) {
 	}
 }
 
+func TestCompare(t *testing.T) {
+	c := fake.NewClientset(service("soak-0-1", "1"), service("soak-0-2", "2"), service("kubernetes", "3"))
+	if err := compare(t.Context(), c, []string{"soak-0-1", "soak-0-2"}); err != nil {
+		t.Error(err)
+	}
+	err := compare(t.Context(), c, []string{"soak-0-2", "soak-0-3"})
+	if !errors.Is(err, ErrFailed) || !strings.Contains(err.Error(), "soak-0-3 was created and is not there") || !strings.Contains(err.Error(), "soak-0-1 was deleted, or never created") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestRun_Refuses(t *testing.T) {
 	if err := Run(t.Context(), Config{Dir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "more than 0") {
 		t.Errorf("got %v", err)

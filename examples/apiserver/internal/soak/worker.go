@@ -18,6 +18,9 @@ import (
 // namespace is where the Services are.
 const namespace = metav1.NamespaceDefault
 
+// prefix is of their names.
+const prefix = "soak-"
+
 // worker creates, changes and deletes Services of its own, so it knows what has to be there.
 type worker struct {
 	client
@@ -61,7 +64,7 @@ func (w *worker) step(ctx context.Context) (kind, error) {
 
 func (w *worker) create(ctx context.Context) error {
 	w.created++
-	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("soak-%d-%d", w.number, w.created)}}
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s%d-%d", prefix, w.number, w.created)}}
 	svc.Spec.Ports = []corev1.ServicePort{{Port: 80}}
 	svc.Spec.Selector = map[string]string{"app": svc.Name}
 	if w.dual && w.random.IntN(4) == 0 {
