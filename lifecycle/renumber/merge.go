@@ -222,6 +222,26 @@ func unite(a, b *metav1.FieldsV1) (_ *metav1.FieldsV1, grown bool) {
 	return metav1.NewFieldsV1(string(raw)), true
 }
 
+// takeNodePorts gives the ports of a Service on its way the node ports that they had, in place of those that were drawn
+// meanwhile.
+func takeNodePorts(spec, original *corev1.ServiceSpec) {
+	if spec.Type != original.Type {
+		return
+	}
+	for i := range spec.Ports {
+		p := &spec.Ports[i]
+		for _, o := range original.Ports {
+			if o.Port == p.Port && o.Protocol == p.Protocol && o.NodePort != 0 {
+				p.NodePort = o.NodePort
+			}
+		}
+	}
+	if spec.HealthCheckNodePort != 0 && original.HealthCheckNodePort != 0 {
+		// It does not change but through another type.
+		spec.HealthCheckNodePort = original.HealthCheckNodePort
+	}
+}
+
 // owns tells whether the runner is among the managers.
 func owns(svc *corev1.Service) bool {
 	return slices.ContainsFunc(svc.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return e.Manager == FieldManager })

@@ -45,6 +45,8 @@ type move struct {
 	conflicts int
 	failing   time.Time
 	backoff   time.Duration
+	// portsLater: a node port that it had could not be had back yet.
+	portsLater bool
 	// begun: another runner, or this one before a crash, may have done a part of it.
 	begun bool
 	// taken: this runner has parked or deleted it, or may have: an answer was lost.
@@ -222,8 +224,19 @@ func (m *move) unpark(ctx context.Context, live *corev1.Service) (*corev1.Servic
 	}
 	m.told = append(m.told, told...)
 	setAddresses(back, m.want)
+	if m.portsLater {
+		for i := range back.Spec.Ports {
+			back.Spec.Ports[i].NodePort = 0
+		}
+		back.Spec.HealthCheckNodePort = 0
+	}
 	next, err := m.update(ctx, back)
 	if m.refused(ctx, err) {
+		return live, nil
+	}
+	if portTaken(err) && !m.portsLater {
+		// Better another node port for a while than no address.
+		m.portsLater = true
 		return live, nil
 	}
 	if next != nil {
@@ -243,8 +256,13 @@ func (m *move) refused(ctx context.Context, err error) bool {
 		return true
 	}
 	m.failing = time.Time{}
-	m.told = append(m.told, fmt.Sprintf("it could not have %s, and gets what the API server draws: %v", strings.Join(m.want.addresses, ","), err))
-	m.want = m.want.drawn()
+	asked := strings.Join(m.want.addresses, ",")
+	if m.want.elsewhere(m.r.plan, m.r.draw) {
+		m.told = append(m.told, fmt.Sprintf("it could not have %s, which another has, and is given %s", asked, strings.Join(m.want.addresses, ",")))
+	} else {
+		m.told = append(m.told, fmt.Sprintf("it could not have %s, and gets what the API server draws: %v", asked, err))
+		m.want = m.want.drawn()
+	}
 	return ctx.Err() == nil
 }
 
@@ -277,6 +295,11 @@ func causedBy(err error, field string) bool {
 		return false
 	}
 	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return strings.Contains(c.Field, field) })
+}
+
+// portTaken tells whether a node port could not be had.
+func portTaken(err error) bool {
+	return err != nil && apierrors.IsInvalid(err) && strings.Contains(err.Error(), "already allocated") && (causedBy(err, "nodePort") || causedBy(err, "healthCheckNodePort"))
 }
 
 // amend gives it a second family, or takes it away. Its first address stays.
@@ -397,8 +420,13 @@ func (m *move) finish(ctx context.Context, live *corev1.Service) (*corev1.Servic
 			return nil, "", false, err
 		}
 		m.told = append(m.told, told...)
+		takeNodePorts(&whole.Spec, &m.original.Spec)
 		if !apiequality.Semantic.DeepEqual(whole.Spec, live.Spec) {
 			next, err := m.update(ctx, whole)
+			if portTaken(err) {
+				err = fmt.Errorf("it has its address, and for now another node port, since the one that it had is taken: free that one, and resume; "+
+					"if no Service has it, kube-apiserver holds it for a call that was cut, and frees it within 15 minutes: %w", err)
+			}
 			return next, "", false, err
 		}
 	}
