@@ -36,7 +36,8 @@ help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: apiserver ## start the example API server on loopback, walk through what metacidr is for, and stop it
+demo: ## start the example API server on loopback, walk through what metacidr is for, and stop it
+	@cd examples/apiserver && go build -o ../../bin/ ./cmd/metacidr-apiserver ./cmd/demo
 	@bin/demo
 
 .PHONY: soak

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
 )
 
 // manager is the field manager of the calls that name no other.
@@ -280,23 +281,29 @@ func removeIP(name string) step {
 	}}
 }
 
+// createCIDR makes a ServiceCIDR. Its name is completed, so that each play has its own.
 func createCIDR(name string, cidrs ...string) step {
 	return step{"create ServiceCIDR " + name, func(ctx context.Context, s *session) (runtime.Object, error) {
 		return answer(s.client.NetworkingV1().ServiceCIDRs().Create(ctx, &networkingv1.ServiceCIDR{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
+			ObjectMeta: metav1.ObjectMeta{Name: name + "." + s.namespace},
 			Spec:       networkingv1.ServiceCIDRSpec{CIDRs: cidrs},
 		}, metav1.CreateOptions{FieldManager: manager}))
 	}}
 }
 
+// updateCIDR tries again after a conflict: controllers write too.
 func updateCIDR(name string, cidrs ...string) step {
-	return step{"update ServiceCIDR " + name, func(ctx context.Context, s *session) (runtime.Object, error) {
-		obj, err := s.client.NetworkingV1().ServiceCIDRs().Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return nil, err
-		}
-		obj.Spec.CIDRs = cidrs
-		return answer(s.client.NetworkingV1().ServiceCIDRs().Update(ctx, obj, metav1.UpdateOptions{FieldManager: manager}))
+	return step{"update ServiceCIDR " + name, func(ctx context.Context, s *session) (obj runtime.Object, err error) {
+		err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			old, err := s.client.NetworkingV1().ServiceCIDRs().Get(ctx, name+"."+s.namespace, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			old.Spec.CIDRs = cidrs
+			obj, err = answer(s.client.NetworkingV1().ServiceCIDRs().Update(ctx, old, metav1.UpdateOptions{FieldManager: manager}))
+			return err
+		})
+		return obj, err
 	}}
 }
 

@@ -11,9 +11,12 @@ import (
 	"slices"
 	"strings"
 
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/metacidr/metacidr/lifecycle/servicecidr"
 )
 
 // outcome is what came of a step, as path: value.
@@ -66,6 +69,9 @@ func (s *session) outcome(obj runtime.Object, err error, ranges []netip.Prefix) 
 	if prefix, generated := metadata["generateName"].(string); generated {
 		s.generated[metadata["name"].(string)] = prefix + "<generated>"
 	}
+	if _, ok := obj.(*networkingv1.ServiceCIDR); ok {
+		delete(fields, "status") // its controller's, at any moment
+	}
 	managed := metadata["managedFields"]
 	delete(metadata, "managedFields")
 	o.addManaged(managed)
@@ -96,6 +102,9 @@ func (o outcome) addManaged(managed any) {
 	entries, _ := managed.([]any)
 	for _, e := range entries {
 		entry := e.(map[string]any)
+		if entry["manager"] == servicecidr.DefaultFieldManager {
+			continue
+		}
 		key := fmt.Sprintf("managed[%v %v %v]", entry["manager"], entry["operation"], entry["subresource"])
 		o.flatten(key, entry["fieldsV1"])
 		o[key+".apiVersion"] = fmt.Sprint(entry["apiVersion"])

@@ -67,7 +67,7 @@ func (w *walk) createCIDR(ctx context.Context, name string, prefix netip.Prefix)
 			return err
 		}
 		if ready.Status != metav1.ConditionTrue {
-			return fmt.Errorf("Ready is %s: %s", ready.Status, ready.Message)
+			return fmt.Errorf("condition Ready is %s: %s", ready.Status, ready.Message)
 		}
 		return nil
 	})
@@ -81,7 +81,7 @@ func (w *walk) readyOf(ctx context.Context, name string) (metav1.Condition, erro
 	}
 	ready := apimeta.FindStatusCondition(obj.Status.Conditions, networkingv1.ServiceCIDRConditionReady)
 	if ready == nil {
-		return metav1.Condition{}, fmt.Errorf("ServiceCIDR %s has no condition Ready", name)
+		return metav1.Condition{}, fmt.Errorf("there is no condition Ready on ServiceCIDR %s", name)
 	}
 	return *ready, nil
 }

@@ -42,7 +42,7 @@ func takeStock(ctx context.Context, client kubernetes.Interface) (stock, error) 
 // oneToOne returns an error if Services and IPAddresses are not one to one, or an address is in no ServiceCIDR.
 func (s stock) oneToOne() error {
 	if faults := audit.Compare(s.services, s.addresses, s.cidrs); len(faults) > 0 {
-		return fmt.Errorf("Services and IPAddresses are not one to one: %v", faults)
+		return fmt.Errorf("not one to one, Services and IPAddresses: %v", faults)
 	}
 	return nil
 }

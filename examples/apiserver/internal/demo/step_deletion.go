@@ -70,7 +70,7 @@ func (w *walk) showTerminating(ctx context.Context, name string, words ...string
 			return err
 		}
 		if ready.Status != metav1.ConditionFalse || ready.Reason != networkingv1.ServiceCIDRReasonTerminating {
-			return fmt.Errorf("Ready is %s, reason %s", ready.Status, ready.Reason)
+			return fmt.Errorf("condition Ready is %s, reason %s", ready.Status, ready.Reason)
 		}
 		for _, word := range words {
 			if !strings.Contains(ready.Message, word) {

@@ -29,7 +29,6 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/rest"
-	basecompatibility "k8s.io/component-base/compatibility"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/utils/clock"
 
@@ -91,7 +90,7 @@ func New(ctx context.Context, o *Options) (_ *Server, err error) {
 	}
 	set := scheme.New()
 	config := genericapiserver.NewConfig(set.Codecs)
-	config.EffectiveVersion = basecompatibility.NewEffectiveVersionFromString(Version, "", "")
+	config.EffectiveVersion = newServedVersion()
 	config.FeatureGate = utilfeature.DefaultFeatureGate
 	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(generatedopenapi.GetOpenAPIDefinitions, openapi.NewDefinitionNamer(set.Scheme))
 	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(generatedopenapi.GetOpenAPIDefinitions, openapi.NewDefinitionNamer(set.Scheme))

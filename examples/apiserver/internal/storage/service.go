@@ -88,7 +88,7 @@ func finished(context.Context, bool) {}
 // begin is the part of a write in which the Service gets what it needs. An update that meets another one begins again.
 func (r *serviceREST) begin(ctx context.Context, svc, old *corev1.Service) error {
 	if old == nil {
-		if _, err := r.namespaces.Get(ctx, svc.Namespace, &metav1.GetOptions{ResourceVersion: "0"}); err != nil {
+		if err := r.namespaceExists(ctx, svc.Namespace); err != nil {
 			return err
 		}
 	}
@@ -98,6 +98,16 @@ func (r *serviceREST) begin(ctx context.Context, svc, old *corev1.Service) error
 		return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), svc.Name, errs)
 	}
 	return allocation.From(ctx).Begin(ctx, svc, old)
+}
+
+// namespaceExists asks the watch cache first. That may not have a namespace yet which was made a moment ago, so only
+// etcd says that there is none.
+func (r *serviceREST) namespaceExists(ctx context.Context, name string) error {
+	_, err := r.namespaces.Get(ctx, name, &metav1.GetOptions{ResourceVersion: "0"})
+	if apierrors.IsNotFound(err) {
+		_, err = r.namespaces.Get(ctx, name, &metav1.GetOptions{})
+	}
+	return err
 }
 
 // Create creates a Service.

@@ -5,6 +5,7 @@ package validation
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -52,7 +53,7 @@ func clusterIPsAndFamilies(svc, old *corev1.Service) (errs field.ErrorList) {
 	if !wellFormed {
 		return errs
 	}
-	if len(spec.ClusterIPs) > 1 && !oneOfEach(spec.ClusterIPs) {
+	if len(spec.ClusterIPs) > 1 && !haveBoth(spec.ClusterIPs) {
 		errs = append(errs, field.Invalid(path, spec.ClusterIPs, "one of each family"))
 	}
 	if IsHeadless(svc) {
@@ -82,9 +83,9 @@ func families(spec *corev1.ServiceSpec) (errs field.ErrorList) {
 	return errs
 }
 
-// oneOfEach reports whether there are both families, and nothing else.
-func oneOfEach(addresses []string) bool {
-	return len(addresses) == 2 && FamilyOf(addresses[0]) != FamilyOf(addresses[1])
+// haveBoth reports whether there is an address of each family.
+func haveBoth(addresses []string) bool {
+	return slices.ContainsFunc(addresses, func(a string) bool { return FamilyOf(a) != FamilyOf(addresses[0]) })
 }
 
 func clusterIPsOf(svc *corev1.Service) []string {

@@ -1,0 +1,12 @@
+// Copyright The metacidr Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
