@@ -201,7 +201,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.DurationVar(&f.pauseBetween, "pause-between", 0, "how long to wait between batches")
 	flags.StringSliceVarP(&f.namespaces, "namespace", "n", nil, "move only Services of these namespaces, and pause then")
 	flags.StringVarP(&f.selector, "selector", "l", "", "move only Services with these labels, and pause then")
-	flags.DurationVar(&f.gateTimeout, "gate-timeout", 2*time.Minute, "how long to wait for what a step must bring about")
+	flags.DurationVar(&f.gateTimeout, "gate-timeout", 10*time.Minute, "how long to wait for what a step must bring about")
 	flags.DurationVar(&f.handOverTimeout, "hand-over-timeout", time.Hour, "how long to wait for you to restart the API servers; 0 not at all")
 	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask whether to begin")
 	flags.BoolVar(&f.acknowledge, "acknowledge", false, "what a step waits to be told, is so")

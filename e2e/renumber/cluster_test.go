@@ -328,7 +328,9 @@ func classes(dual bool) []class {
 	}
 	if dual {
 		all = append(all,
-			class{name: "dual", service: base(func(s *corev1.Service, _ int32) { s.Spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyRequireDualStack) })},
+			class{name: "dual", service: base(func(s *corev1.Service, _ int32) {
+				s.Spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyRequireDualStack)
+			})},
 			class{name: "six", service: base(func(s *corev1.Service, _ int32) { s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol} })},
 		)
 	}

@@ -89,7 +89,7 @@ func (r *Runner) work(ctx context.Context, step Step, h *history) (work []job, h
 			}
 			if !r.wanted(step, svc, row, before[k], known).met(svc) {
 				switch {
-				case known && row.Action == ActionHold:
+				case known && row.Action == ActionHold, !known && r.unasked(svc, step):
 					held = append(held, k)
 				case r.chosen(svc):
 					work = append(work, r.fresh(step, svc, svc, row, before[k]))
@@ -141,6 +141,11 @@ func (r *Runner) movable(svc *corev1.Service, step Step) bool {
 	return true
 }
 
+// unasked tells whether a Service that the plan does not know needs a flag that the plan does not have.
+func (r *Runner) unasked(svc *corev1.Service, step Step) bool {
+	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer && !r.plan.Request.LoadBalancers && !step.Target.Back
+}
+
 // wanted is what a step wants of a Service that it has not begun.
 func (r *Runner) wanted(step Step, svc *corev1.Service, row *Row, before Entry, known bool) want {
 	if step.Target.Back {
@@ -169,7 +174,7 @@ func (r *Runner) fresh(step Step, original, live *corev1.Service, row *Row, befo
 		strategy = InPlace
 	}
 	return job{live: live, last: row != nil && row.Class == ClassDNS, move: &move{
-		r: r, step: step.ID, original: original, strategy: strategy,
+		r: r, step: step.ID, original: original, strategy: strategy, begun: before.Type == Intent,
 		want: r.wanted(step, original, row, before, row != nil),
 	}}
 }
@@ -177,7 +182,7 @@ func (r *Runner) fresh(step Step, original, live *corev1.Service, row *Row, befo
 // job is a move that the journal knows.
 func (r *Runner) job(step Step, e Entry, live *corev1.Service, row *Row, before Entry) job {
 	j := r.fresh(step, e.Original, live, row, before)
-	j.old, j.move.strategy = true, e.Strategy
+	j.old, j.move.strategy, j.move.begun = true, e.Strategy, true
 	return j
 }
 

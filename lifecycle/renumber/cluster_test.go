@@ -418,6 +418,7 @@ func (c *cluster) plan(t testing.TB, req Request) *Plan {
 	if req.Strategy == "" {
 		req.Strategy = InPlace
 	}
+	req.LoadBalancers = true
 	steps, err := makeSteps("plan-1", req, all, kubernetes)
 	if err != nil {
 		t.Fatal(err)

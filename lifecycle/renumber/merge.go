@@ -94,7 +94,26 @@ func unparked(live, original *corev1.Service, plan string) (_ *corev1.Service, t
 	if out.Spec.Type == corev1.ServiceTypeNodePort || out.Spec.Type == corev1.ServiceTypeLoadBalancer {
 		giveNodePorts(out.Spec.Ports, original.Spec.Ports)
 	}
+	if out.Spec.Type != original.Spec.Type {
+		fit(&out.Spec)
+	}
 	return out, told, nil
+}
+
+// fit takes from a spec what its type may not have.
+func fit(s *corev1.ServiceSpec) {
+	if s.Type == corev1.ServiceTypeLoadBalancer {
+		return
+	}
+	s.HealthCheckNodePort = 0
+	s.LoadBalancerClass, s.AllocateLoadBalancerNodePorts, s.LoadBalancerSourceRanges = nil, nil, nil
+	if s.Type == corev1.ServiceTypeNodePort {
+		return
+	}
+	s.ExternalTrafficPolicy = ""
+	for i := range s.Ports {
+		s.Ports[i].NodePort = 0
+	}
 }
 
 // addressField tells whether a field of the spec is about addresses, which change on
@@ -201,6 +220,26 @@ func unite(a, b *metav1.FieldsV1) (_ *metav1.FieldsV1, grown bool) {
 		return b, true
 	}
 	return metav1.NewFieldsV1(string(raw)), true
+}
+
+// takeNodePorts gives the ports of a Service on its way the node ports that they had, in place of those that were drawn
+// meanwhile.
+func takeNodePorts(spec, original *corev1.ServiceSpec) {
+	if spec.Type != original.Type {
+		return
+	}
+	for i := range spec.Ports {
+		p := &spec.Ports[i]
+		for _, o := range original.Ports {
+			if o.Port == p.Port && o.Protocol == p.Protocol && o.NodePort != 0 {
+				p.NodePort = o.NodePort
+			}
+		}
+	}
+	if spec.HealthCheckNodePort != 0 && original.HealthCheckNodePort != 0 {
+		// It does not change but through another type.
+		spec.HealthCheckNodePort = original.HealthCheckNodePort
+	}
 }
 
 // owns tells whether the runner is among the managers.

@@ -15,6 +15,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/utils/ptr"
 )
@@ -44,6 +45,16 @@ type move struct {
 	conflicts int
 	failing   time.Time
 	backoff   time.Duration
+	// portsLater: a node port that it had could not be had back yet.
+	portsLater bool
+	// begun: another runner, or this one before a crash, may have done a part of it.
+	begun bool
+	// taken: this runner has parked or deleted it, or may have: an answer was lost.
+	taken bool
+	// made is the one that was made again, and not by others.
+	made types.UID
+	// returned: its fields were given back to their owners.
+	returned bool
 	// parkedAt is when its address was given up.
 	parkedAt, backAt time.Time
 }
@@ -59,6 +70,8 @@ type moved struct {
 
 // rounds bounds how often a move begins again because another has changed the Service.
 const rounds = 50
+
+const externalNow = "it was made an ExternalName by another meanwhile"
 
 // run moves the Service, whose present state may be given.
 func (m *move) run(ctx context.Context, live *corev1.Service) (moved, error) {
@@ -106,7 +119,7 @@ func (m *move) advance(ctx context.Context, live *corev1.Service) (next *corev1.
 	o := m.original
 	mine := live.UID == o.UID
 	switch {
-	case live.Name == "" && m.strategy == Recreate:
+	case live.Name == "" && m.strategy == Recreate && m.made == "" && (m.taken || m.begun):
 		next, err = m.create(ctx)
 		return next, "", false, err
 	case live.Name == "":
@@ -122,8 +135,14 @@ func (m *move) advance(ctx context.Context, live *corev1.Service) (next *corev1.
 	case !mine && m.strategy == InPlace:
 		return live, "it was deleted and made again by another meanwhile: its new one is left as it is", false, nil
 	case !mine:
-		if different := m.foreign(live); len(different) > 0 {
+		// Nobody but a runner makes one in its name; what differs in such a one is an edit.
+		if owns(live) {
+			m.made = live.UID
+		} else if different := m.foreign(live); live.UID != m.made && len(different) > 0 {
 			return live, "it was made again by another meanwhile, and differs: " + strings.Join(different, "; "), false, nil
+		}
+		if live.Spec.Type == corev1.ServiceTypeExternalName {
+			return m.leave(ctx, live, externalNow)
 		}
 		if !m.want.first(live) {
 			// Made again by the plan that is undone.
@@ -135,7 +154,7 @@ func (m *move) advance(ctx context.Context, live *corev1.Service) (next *corev1.
 		next, err = m.unpark(ctx, live)
 		return next, "", false, err
 	case live.Spec.Type == corev1.ServiceTypeExternalName:
-		return live, "it was made an ExternalName by another meanwhile", false, nil
+		return m.leave(ctx, live, externalNow)
 	case !m.want.first(live):
 		if m.strategy == Recreate {
 			next, err = m.delete(ctx, live)
@@ -151,6 +170,15 @@ func (m *move) advance(ctx context.Context, live *corev1.Service) (next *corev1.
 	}
 }
 
+// leave gives up what the runner owns of a Service that it does not move.
+func (m *move) leave(ctx context.Context, live *corev1.Service, why string) (next *corev1.Service, left string, done bool, err error) {
+	if !owns(live) {
+		return live, why, false, nil
+	}
+	next, err = m.giveBack(ctx, live, ownership(live.ManagedFields, nil))
+	return next, "", false, err
+}
+
 func (m *move) services() corev1client.ServiceInterface {
 	return m.r.cfg.API.Services(m.original.Namespace)
 }
@@ -162,6 +190,7 @@ func (m *move) park(ctx context.Context, live *corev1.Service) (*corev1.Service,
 			return nil, err
 		}
 	}
+	m.taken = true
 	next, err := m.update(ctx, parked(live, m.r.plan.Name))
 	if next != nil && m.parkedAt.IsZero() {
 		m.parkedAt = m.r.clock.Now()
@@ -195,8 +224,19 @@ func (m *move) unpark(ctx context.Context, live *corev1.Service) (*corev1.Servic
 	}
 	m.told = append(m.told, told...)
 	setAddresses(back, m.want)
+	if m.portsLater {
+		for i := range back.Spec.Ports {
+			back.Spec.Ports[i].NodePort = 0
+		}
+		back.Spec.HealthCheckNodePort = 0
+	}
 	next, err := m.update(ctx, back)
 	if m.refused(ctx, err) {
+		return live, nil
+	}
+	if portTaken(err) && !m.portsLater {
+		// Better another node port for a while than no address.
+		m.portsLater = true
 		return live, nil
 	}
 	if next != nil {
@@ -216,8 +256,13 @@ func (m *move) refused(ctx context.Context, err error) bool {
 		return true
 	}
 	m.failing = time.Time{}
-	m.told = append(m.told, fmt.Sprintf("it could not have %s, and gets what the API server draws: %v", strings.Join(m.want.addresses, ","), err))
-	m.want = m.want.drawn()
+	asked := strings.Join(m.want.addresses, ",")
+	if m.want.elsewhere(m.r.plan, m.r.draw) {
+		m.told = append(m.told, fmt.Sprintf("it could not have %s, which another has, and is given %s", asked, strings.Join(m.want.addresses, ",")))
+	} else {
+		m.told = append(m.told, fmt.Sprintf("it could not have %s, and gets what the API server draws: %v", asked, err))
+		m.want = m.want.drawn()
+	}
 	return ctx.Err() == nil
 }
 
@@ -250,6 +295,11 @@ func causedBy(err error, field string) bool {
 		return false
 	}
 	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return strings.Contains(c.Field, field) })
+}
+
+// portTaken tells whether a node port could not be had.
+func portTaken(err error) bool {
+	return err != nil && apierrors.IsInvalid(err) && strings.Contains(err.Error(), "already allocated") && (causedBy(err, "nodePort") || causedBy(err, "healthCheckNodePort"))
 }
 
 // amend gives it a second family, or takes it away. Its first address stays.
@@ -315,14 +365,18 @@ func (m *move) delete(ctx context.Context, live *corev1.Service) (*corev1.Servic
 		}
 	}
 	_, err := m.write(ctx, func(ctx context.Context) (*corev1.Service, error) {
-		return nil, m.services().Delete(ctx, live.Name, metav1.DeleteOptions{
+		err := m.services().Delete(ctx, live.Name, metav1.DeleteOptions{
 			Preconditions:     &metav1.Preconditions{UID: &live.UID, ResourceVersion: &live.ResourceVersion},
 			PropagationPolicy: ptr.To(metav1.DeletePropagationBackground),
 		})
+		if err == nil && m.parkedAt.IsZero() {
+			m.parkedAt = m.r.clock.Now()
+		}
+		if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			m.taken, m.made = true, ""
+		}
+		return nil, err
 	})
-	if err == nil && m.parkedAt.IsZero() {
-		m.parkedAt = m.r.clock.Now()
-	}
 	return nil, err
 }
 
@@ -339,6 +393,7 @@ func (m *move) create(ctx context.Context) (*corev1.Service, error) {
 		return &corev1.Service{}, nil
 	}
 	if next != nil {
+		m.made = next.UID
 		m.backAt = m.r.clock.Now()
 	}
 	return next, err
@@ -358,15 +413,20 @@ func (m *move) finish(ctx context.Context, live *corev1.Service) (*corev1.Servic
 		next, err := m.amend(ctx, live)
 		return next, "", false, err
 	}
-	if owns(live) && live.UID == m.original.UID {
+	if (owns(live) || m.taken) && live.UID == m.original.UID {
 		// Another may have brought it back before us, without what it did not know of.
 		whole, told, err := unparked(live, m.original, m.r.plan.Name)
 		if err != nil {
 			return nil, "", false, err
 		}
 		m.told = append(m.told, told...)
+		takeNodePorts(&whole.Spec, &m.original.Spec)
 		if !apiequality.Semantic.DeepEqual(whole.Spec, live.Spec) {
 			next, err := m.update(ctx, whole)
+			if portTaken(err) {
+				err = fmt.Errorf("it has its address, and for now another node port, since the one that it had is taken: free that one, and resume; "+
+					"if no Service has it, kube-apiserver holds it for a call that was cut, and frees it within 15 minutes: %w", err)
+			}
 			return next, "", false, err
 		}
 	}
@@ -378,20 +438,29 @@ func (m *move) finish(ctx context.Context, live *corev1.Service) (*corev1.Servic
 		})
 		return next, "", false, err
 	}
-	if owns(live) {
-		out := live.DeepCopy()
-		out.ManagedFields = ownership(live.ManagedFields, m.original.ManagedFields)
-		if len(out.ManagedFields) == 0 {
-			// Nothing owned anything: an empty entry resets the list.
-			out.ManagedFields = []metav1.ManagedFieldsEntry{{}}
-		}
-		next, err := m.update(ctx, out)
-		if next != nil && owns(next) {
-			return nil, "", false, fmt.Errorf("the Service %s: the API server does not give its fields back to their owners: is managedFields changed by a webhook?", key(live))
-		}
+	if owners := ownership(live.ManagedFields, m.original.ManagedFields); owns(live) || m.taken && !m.returned && len(owners) > 0 {
+		next, err := m.giveBack(ctx, live, owners)
 		return next, "", false, err
 	}
 	return live, "", true, nil
+}
+
+// giveBack names the owners of the fields, without the runner.
+func (m *move) giveBack(ctx context.Context, live *corev1.Service, owners []metav1.ManagedFieldsEntry) (*corev1.Service, error) {
+	out := live.DeepCopy()
+	out.ManagedFields = owners
+	if len(owners) == 0 {
+		// Nothing owned anything: an empty entry resets the list.
+		out.ManagedFields = []metav1.ManagedFieldsEntry{{}}
+	}
+	next, err := m.update(ctx, out)
+	if next != nil {
+		m.returned = true
+		if owns(next) {
+			return nil, fmt.Errorf("the Service %s: the API server does not give its fields back to their owners: is managedFields changed by a webhook?", key(live))
+		}
+	}
+	return next, err
 }
 
 // lacksStatus tells whether a load balancer's state was taken by the move, and nobody has written one since.

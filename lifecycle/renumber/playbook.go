@@ -47,8 +47,10 @@ type recipe struct {
 	defaultOne, from ServiceCIDR
 	// kubernetes are the addresses of Service default/kubernetes.
 	kubernetes []string
-	phase      int
-	steps      []Step
+	// back: the steps take back those of another plan.
+	back  bool
+	phase int
+	steps []Step
 }
 
 // makeSteps returns the steps of a request, given the ServiceCIDRs of the cluster and the
@@ -156,7 +158,11 @@ func (r *recipe) handOver(before, after []string) {
 }
 
 func (r *recipe) renew(after []string) {
-	r.add(RenewKubernetes, fmt.Sprintf("delete Service default/kubernetes: the API server makes it again in %s", after[0]), Step{Ranges: after})
+	title := "move Service default/kubernetes to the first address of " + after[0] + ", in place"
+	if r.request.Strategy == Recreate && !r.back {
+		title = "delete Service default/kubernetes: the API server makes it again in " + after[0]
+	}
+	r.add(RenewKubernetes, title, Step{Ranges: after})
 }
 
 func (r *recipe) awaitDefault(after []string) {

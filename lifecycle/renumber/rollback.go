@@ -57,7 +57,7 @@ func Inverse(p *Plan, entries []Entry, toStep int, name string, now metav1.Time)
 	for _, s := range p.Steps {
 		phases = max(phases, s.Phase)
 	}
-	r := &recipe{request: p.Request, name: name}
+	r := &recipe{request: p.Request, name: name, back: true}
 	for phase := phases; phase >= 0; phase-- {
 		var steps []Step
 		for _, s := range p.Steps {

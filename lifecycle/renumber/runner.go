@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -18,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
+
+	"github.com/metacidr/metacidr/cidr"
 )
 
 // Config is what a Runner works with.
@@ -51,7 +54,8 @@ type Config struct {
 	// Recorder writes events on the objects; nil means none.
 	Recorder events.EventRecorder
 
-	// GateTimeout is how long a gate is waited for; 0 means 2 minutes.
+	// GateTimeout is how long a gate is waited for; 0 means 10 minutes: an address that a crash of kube-apiserver has
+	// left behind is collected by its repair loop, which comes every 3 minutes.
 	// HandOverTimeout is the same for HandOver, with 0 for not at all: what is not
 	// there yet, is asked for.
 	GateTimeout, HandOverTimeout time.Duration
@@ -62,6 +66,9 @@ type Config struct {
 	CallTimeout, Patience time.Duration
 	// Clock is the real one if nil.
 	Clock clock.WithTicker
+	// Random draws an address where the one that was asked for is taken; nil means a generator with a seed of the
+	// operating system's.
+	Random rand.Source
 }
 
 // Event is what a run does, for people.
@@ -86,9 +93,9 @@ type Runner struct {
 	stop  chan struct{}
 	once  sync.Once
 
-	mu  sync.Mutex // guards seq
+	mu  sync.Mutex // guards what follows
 	seq int64
-	// done and total are of the step; guarded by mu.
+	// done and total are of the step.
 	done, total int
 }
 
@@ -102,14 +109,24 @@ func NewRunner(cfg Config) (*Runner, error) {
 	}
 	cfg.MaxInFlight = defaulted(cfg.MaxInFlight, 1)
 	cfg.BatchSize = max(defaulted(cfg.BatchSize, 50), cfg.MaxInFlight)
-	cfg.GateTimeout = defaulted(cfg.GateTimeout, 2*time.Minute)
+	cfg.GateTimeout = defaulted(cfg.GateTimeout, 10*time.Minute)
 	cfg.Poll = defaulted(cfg.Poll, time.Second)
 	cfg.CallTimeout = defaulted(cfg.CallTimeout, 30*time.Second)
 	cfg.Patience = defaulted(cfg.Patience, 2*time.Minute)
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
+	if cfg.Random == nil {
+		cfg.Random = rand.NewPCG(rand.Uint64(), rand.Uint64())
+	}
 	return &Runner{cfg: cfg, plan: cfg.Plan, clock: cfg.Clock, stop: make(chan struct{})}, nil
+}
+
+// draw is a random number below n, which is not 0.
+func (r *Runner) draw(n cidr.Uint128) cidr.Uint128 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return cidr.RandBelow(r.cfg.Random, n)
 }
 
 func defaulted[T comparable](v, otherwise T) T {

@@ -280,7 +280,7 @@ func (r *Runner) renewKubernetes(ctx context.Context, step Step, h *history) err
 			}
 			return "it was just deleted", nil
 		}
-		m := &move{r: r, step: step.ID, original: entry.Original, strategy: InPlace, want: wanted}
+		m := &move{r: r, step: step.ID, original: entry.Original, strategy: InPlace, want: wanted, begun: true}
 		m.want.policy = entry.Original.Spec.IPFamilyPolicy
 		out, err := m.run(ctx, svc)
 		if err != nil {

@@ -24,6 +24,8 @@ type want struct {
 	addresses []string
 	// forbidden tells which addresses will not do where one is drawn.
 	forbidden func(string) bool
+	// tried counts how often elsewhere was called.
+	tried int
 }
 
 // wants derives it from a Service, what a step wants of all, and the addresses that the plan has chosen for this one, if any.
@@ -167,6 +169,39 @@ func (w want) drawn() want {
 	w.addresses = slices.Clone(w.addresses)
 	clear(w.addresses)
 	return w
+}
+
+// tries is how many addresses of a range are tried before the API server draws from all.
+const tries = 16
+
+// elsewhere replaces the addresses that are asked for by others, at random, of the same ranges that the plan makes. It
+// reports false if it has done that often enough, or knows no such range.
+func (w *want) elsewhere(p *Plan, draw func(n cidr.Uint128) cidr.Uint128) bool {
+	if w.tried++; w.tried > tries {
+		return false
+	}
+	addresses := slices.Clone(w.addresses)
+	changed := false
+	for i, a := range addresses {
+		addr, _, err := cidr.ParseAddrLenient(a)
+		if err != nil {
+			continue
+		}
+		for _, s := range p.Steps {
+			if s.Kind != CreateServiceCIDR {
+				continue
+			}
+			for _, r := range parseAll(s.ServiceCIDR.CIDRs) {
+				if !r.Contains(addr) {
+					continue
+				}
+				other := cidr.FromUint128(r.Family(), cidr.ToUint128(r.Dynamic().First).Add(draw(r.DynamicSize())))
+				addresses[i], changed = other.String(), true
+			}
+		}
+	}
+	w.addresses = addresses
+	return changed
 }
 
 // leaves tells whether an address has to be left.
