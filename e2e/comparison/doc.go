@@ -19,8 +19,10 @@
 // Compared is all that a client can see of an answer: each field of an object, its managed fields included, or the
 // code, the reason and the causes of an error, but not their wording; and after the last step which IPAddresses there
 // are, with owner and labels. Chosen by the server and so never equal are uid, resourceVersion and times, which are
-// left out, and addresses and node ports that nobody asked for, which are compared by the range that they are in.
+// left out, and addresses and node ports that nobody asked for, which are compared by the range that they are in. The
+// status of a ServiceCIDR is its controller's, and left out too.
 //
 // A difference that the table does not list fails the test, and so does an entry of the table that no longer holds:
-// the table says what is true now.
+// the table says what is true now. Where kube-apiserver does not always do the same, an entry says so, and may be
+// absent. Our server has to do the same each time.
 package comparison
