@@ -79,7 +79,8 @@ func newControl(o *Options, loopback *rest.Config) (*control, error) {
 		return nil, err
 	}
 	c := &control{options: o, ranges: ranges, client: client}
-	if c.addresses, err = meta.New(meta.Config{Client: client.NetworkingV1()}); err != nil {
+	// The lease has to be shorter than the grace period of every replica: give all the same.
+	if c.addresses, err = meta.New(meta.Config{Client: client.NetworkingV1(), Lease: shorter(o.GracePeriod/2, meta.DefaultLease)}); err != nil {
 		return nil, err
 	}
 	c.recorder = newRecorder(client)

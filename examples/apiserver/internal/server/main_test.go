@@ -38,6 +38,13 @@ type replica struct {
 	stop   func() error
 }
 
+// close ends the connections of the client.
+func (r *replica) close() {
+	if client, ok := r.client.CoreV1().RESTClient().(*rest.RESTClient); ok {
+		client.Client.CloseIdleConnections()
+	}
+}
+
 // startReplica runs a server until stop is called, or the test ends. stop may be called from another goroutine.
 func startReplica(t testing.TB, o *Options) *replica {
 	t.Helper()
