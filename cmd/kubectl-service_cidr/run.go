@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 
 	"github.com/metacidr/metacidr/lifecycle/renumber"
 )
@@ -275,6 +277,8 @@ func (f *runFlags) carryOut(ctx context.Context, d deps, p *place, plan *renumbe
 	if err != nil {
 		return err
 	}
+	// What client-go logs of its Lease is not for people.
+	ctx = klog.NewContext(ctx, logr.Discard())
 	defer interruptible(ctx, d, runner)()
 	ran := false
 	err = renumber.Exclusive(ctx, p.client.CoordinationV1(), p.namespace, identity(local.Dir()), d.clock, func(ctx context.Context) error {

@@ -74,6 +74,9 @@ func newControl(o *Options, loopback *rest.Config) (*control, error) {
 	}
 	// The server has its own limits.
 	loopback.QPS = -1
+	if o.wrapLoopback != nil {
+		loopback.Wrap(o.wrapLoopback)
+	}
 	client, err := kubernetes.NewForConfig(loopback)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/client-go/transport"
 
 	"github.com/metacidr/metacidr/cidr"
 )
@@ -43,6 +44,8 @@ type Options struct {
 	// decorate and wrapKV are between the server and etcd, for tests that let calls fail.
 	decorate func(generic.RESTOptionsGetter) generic.RESTOptionsGetter
 	wrapKV   func(clientv3.KV) clientv3.KV
+	// wrapLoopback is between the allocator and the server that it is in, likewise.
+	wrapLoopback transport.WrapperFunc
 }
 
 // NewOptions returns the defaults.

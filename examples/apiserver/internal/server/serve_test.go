@@ -396,8 +396,8 @@ func testApply(t *testing.T, r *replica) {
 	}
 	// Nobody comes to own what the server has set.
 	for _, m := range svc.ManagedFields {
-		if strings.Contains(string(m.FieldsV1.Raw), "clusterIP") {
-			t.Errorf("%s owns the address: %s", m.Manager, m.FieldsV1.Raw)
+		if strings.Contains(m.FieldsV1.GetRawString(), "clusterIP") {
+			t.Errorf("%s owns the address: %s", m.Manager, m.FieldsV1.GetRawString())
 		}
 	}
 }
@@ -531,7 +531,7 @@ func testFinalizers(t *testing.T, r *replica) {
 	services := r.client.CoreV1().Services("default")
 	svc := port80("final")
 	svc.Finalizers = []string{"example.com/wait"}
-	svc = must[*corev1.Service](t)(services.Create(t.Context(), svc, metav1.CreateOptions{}))
+	must[*corev1.Service](t)(services.Create(t.Context(), svc, metav1.CreateOptions{}))
 	if err := services.Delete(t.Context(), "final", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -36,6 +36,7 @@ import (
 	generatedopenapi "github.com/metacidr/metacidr/examples/apiserver/internal/openapi"
 	"github.com/metacidr/metacidr/examples/apiserver/internal/scheme"
 	"github.com/metacidr/metacidr/examples/apiserver/internal/storage"
+	"github.com/metacidr/metacidr/lifecycle/repair"
 )
 
 // Version is that of the Kubernetes API that is served.
@@ -96,6 +97,8 @@ func New(ctx context.Context, o *Options) (_ *Server, err error) {
 	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(generatedopenapi.GetOpenAPIDefinitions, openapi.NewDefinitionNamer(set.Scheme))
 	config.OpenAPIConfig.Info.Title, config.OpenAPIV3Config.Info.Title = "metacidr-apiserver", "metacidr-apiserver"
 	config.EnableProfiling = false
+	// A write that is given up after half of the grace period cannot meet the collection of what it has allocated.
+	config.RequestTimeout = repair.DefaultLeakGrace / 2
 	// Served below, together with ours.
 	config.EnableMetrics = false
 	if err := s.secure(config); err != nil {
