@@ -137,6 +137,9 @@ func (c *cluster) run(t *testing.T, plan *renumber.Plan, journal, undone renumbe
 		API: renumber.NewAPI(c.client), Plan: plan, Journal: journal, Undone: undone,
 		MaxInFlight: 8, BatchSize: 50, HandOverTimeout: patience, Poll: 200 * time.Millisecond,
 		Observe: func(e renumber.Event) {
+			if e.Entry != nil && (e.Entry.Type == renumber.StepBegun || e.Entry.Type == renumber.Told || e.Entry.Type == renumber.Left) {
+				t.Logf("%s step %d: %s", time.Now().Format(time.TimeOnly), e.Step.ID, e.Message)
+			}
 			if e.Entry == nil || e.Entry.Type != renumber.StepBegun || e.Step.Kind != renumber.HandOver {
 				return
 			}
