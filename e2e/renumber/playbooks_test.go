@@ -33,7 +33,7 @@ func TestS60_EveryPlaybook(t *testing.T) {
 		four, around, part, other = "10.96.4.0/24", "10.96.0.0/20", "10.96.0.0/23", "10.112.0.0/24"
 		six                       = "fd00:10:96::/112"
 	)
-	c := startCluster(t, four)
+	c := startQuick(t, four)
 	c.populate(t, "web", 24, false)
 	begin := addresses(c.services(t))
 	for _, s := range []stage{
@@ -102,7 +102,7 @@ func (c *cluster) play(t *testing.T, s stage) {
 
 // A range is added, has a Service in it, and goes again.
 func TestS60_ExpandBesideAndDrain(t *testing.T) {
-	c := startCluster(t, "10.96.0.0/24")
+	c := startQuick(t, "10.96.0.0/24")
 	c.namespace(t, "web")
 	plan := c.plan(t, renumber.Request{Playbook: renumber.Expand, To: []string{"10.120.0.0/24"}, ServiceCIDR: "beside"})
 	if err := c.run(t, plan, c.journal(t, plan), nil); err != nil {
@@ -146,7 +146,7 @@ func addresses(all map[string]*corev1.Service) []string {
 
 // What cannot be done is refused before anything is written, with the remedy.
 func TestRefusals(t *testing.T) {
-	c := startCluster(t, "10.96.0.0/24")
+	c := startQuick(t, "10.96.0.0/24")
 	_, err := c.client.NetworkingV1().ServiceCIDRs().Create(t.Context(), &networkingv1.ServiceCIDR{
 		ObjectMeta: metav1.ObjectMeta{Name: "taken"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.120.0.0/24"}},
 	}, metav1.CreateOptions{})
