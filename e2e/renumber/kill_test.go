@@ -382,9 +382,11 @@ func write(t *testing.T, path string, plan *renumber.Plan) {
 
 // startQuick is a cluster whose ServiceCIDR controller is ours, with a grace period
 // that does not keep hundreds of runs waiting.
-func startQuick(t *testing.T) *cluster {
+func startQuick(t *testing.T) *cluster { return startQuickWith(t, "10.96.0.0/16") }
+
+func startQuickWith(t *testing.T, ranges string) *cluster {
 	t.Helper()
-	cp := controlplane.ForTest(t, controlplane.Config{ServiceClusterIPRange: "10.96.0.0/16"})
+	cp := controlplane.ForTest(t, controlplane.Config{ServiceClusterIPRange: ranges})
 	config := rest.CopyConfig(cp.RESTConfig())
 	config.QPS = -1
 	client, err := kubernetes.NewForConfig(config)
