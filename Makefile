@@ -26,6 +26,8 @@ FUZZTIME  ?= 30s
 # Seconds, and cases of each property between two looks at the clock.
 PROPTEST_TIME   ?= 3600
 PROPTEST_CHECKS ?= 500
+# make e2e-kill tries every such cut; make e2e every 29th.
+KILL_STRIDE ?= 1
 # The range of the Services of `make serve`.
 SERVE_RANGE ?= 10.96.0.0/16
 
@@ -61,6 +63,16 @@ test: ## go vet and go test -race in the library's module
 e2e: build ## tests against a real etcd and kube-apiserver, which are built first
 	bin/controlplane --build-only
 	@$(call in-each,$(NESTED),go test -count=1 -p 1 -timeout 20m $(TESTFLAGS) ./...)
+
+.PHONY: e2e-renumber
+e2e-renumber: build ## the renumbering runner on a real kube-apiserver: 2,000 Services, every playbook, other clients, the plugin
+	bin/controlplane --build-only
+	cd e2e && go test -count=1 -v -timeout 30m -skip Killed $(TESTFLAGS) ./renumber
+
+.PHONY: e2e-kill
+e2e-kill: build ## the renumbering runner killed after every call of a run, then resumed or rolled back; prints cuts, Services, losses
+	bin/controlplane --build-only
+	cd e2e && METACIDR_KILL_STRIDE=$(KILL_STRIDE) go test -count=1 -v -timeout 3h -run Killed $(TESTFLAGS) ./renumber
 
 .PHONY: lint
 lint: vet ## gofmt, go vet and staticcheck in all modules
