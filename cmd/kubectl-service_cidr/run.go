@@ -20,6 +20,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
@@ -86,9 +87,21 @@ func (f *journalFlags) place(ctx context.Context, d deps) (*place, error) {
 	}
 	ns, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("the cluster cannot be read: %w", err)
+		return nil, unread("the cluster", err)
 	}
 	return &place{client: client, folder: folder, namespace: f.namespace, cluster: renumber.ClusterID{UID: ns.UID}}, nil
+}
+
+// unread says why nothing could be read, and what to look at.
+func unread(what string, err error) error {
+	remedy := "check --context and --server, and that the API server runs"
+	switch {
+	case apierrors.IsForbidden(err):
+		remedy = "docs/rbac.yaml lists the permissions that are needed"
+	case apierrors.IsUnauthorized(err):
+		remedy = "check --user, and whether its credentials have expired"
+	}
+	return fmt.Errorf("%s cannot be read: %w: %s", what, err, remedy)
 }
 
 // journal is that of a plan, in both places.
@@ -112,7 +125,7 @@ func (p *place) runs(ctx context.Context) ([]begunRun, error) {
 	}
 	remote, err := renumber.ClusterJournals(ctx, p.client.CoreV1(), p.namespace)
 	if err != nil {
-		return nil, fmt.Errorf("the cluster's journals cannot be read: %w", err)
+		return nil, unread("the cluster's journal", err)
 	}
 	names := append(local, remote...)
 	slices.Sort(names)
@@ -162,7 +175,7 @@ func (p *place) find(ctx context.Context, args []string, what string, fits func(
 			found = append(found, r)
 		}
 	}
-	known := "there is none of this cluster, here or in namespace " + p.namespace
+	known := "there is none of this cluster, in " + p.folder + " or in its namespace " + p.namespace + ": check --context and --journal"
 	if len(names) > 0 {
 		known = "there are " + strings.Join(names, ", ")
 	}
@@ -174,7 +187,10 @@ func (p *place) find(ctx context.Context, args []string, what string, fits func(
 	case len(found) > 1:
 		return nil, fmt.Errorf("several runs %s: name one; %s", what, known)
 	case !fits(found[0].status):
-		return nil, fmt.Errorf("run %s is %s: not one that %s", found[0].plan.Name, found[0].status.State, what)
+		if by := found[0].status.UndoneBy; by != "" {
+			return nil, fmt.Errorf("run %s is not one that %s: plan %s takes it back, see kubectl service-cidr status %s", found[0].plan.Name, what, by, by)
+		}
+		return nil, fmt.Errorf("run %s is not one that %s: it is %s", found[0].plan.Name, what, strings.ToLower(string(found[0].status.State)))
 	}
 	return &found[0], nil
 }
@@ -224,7 +240,7 @@ func (f *runFlags) check() error {
 		return usageError{fmt.Errorf("--qps=%v: give a positive number, or 0 for no bound", f.qps)}
 	}
 	if _, err := labels.Parse(f.selector); err != nil {
-		return usageError{fmt.Errorf("--selector: %w", err)}
+		return usageError{fmt.Errorf("--selector=%s: %w: give one such as app=web", f.selector, err)}
 	}
 	f.cluster.qps = f.qps
 	if f.qps == 0 {

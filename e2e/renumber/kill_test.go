@@ -382,7 +382,9 @@ func write(t *testing.T, path string, plan *renumber.Plan) {
 
 // startQuick is a cluster whose ServiceCIDR controller is ours, with a grace period
 // that does not keep hundreds of runs waiting.
-func startQuick(t *testing.T, ranges string) *cluster {
+func startQuick(t *testing.T) *cluster { return startQuickWith(t, "10.96.0.0/16") }
+
+func startQuickWith(t *testing.T, ranges string) *cluster {
 	t.Helper()
 	cp := controlplane.ForTest(t, controlplane.Config{ServiceClusterIPRange: ranges})
 	config := rest.CopyConfig(cp.RESTConfig())
@@ -424,7 +426,7 @@ func stride(t *testing.T) int64 {
 // over 30 Services of all classes, and then resumed, or rolled back: all Services are
 // there and equal. make e2e-kill tries every cut.
 func TestI12_KilledAfterEveryCall(t *testing.T) {
-	c := startQuick(t, "10.96.0.0/16")
+	c := startQuick(t)
 	every := stride(t)
 	var cuts, checked, losses atomic.Int64
 	// All of them first: while a Service is on its way, its node ports are free for any other.
@@ -469,7 +471,7 @@ func TestI12_KilledAfterEveryCall(t *testing.T) {
 func TestAPIServerKilledInTheMiddle(t *testing.T) {
 	for _, strategy := range []renumber.Strategy{renumber.InPlace, renumber.Recreate} {
 		t.Run(string(strategy), func(t *testing.T) {
-			c := startQuick(t, "10.96.0.0/16")
+			c := startQuick(t)
 			a := c.newArena(t, "web", strategy, [2]string{"10.200.0.0/24", "10.201.0.0/24"})
 			originals := a.mine(t)
 			plan := c.plan(t, renumber.Request{Playbook: renumber.Replace, From: "web", To: []string{"10.201.0.0/24"},

@@ -101,7 +101,7 @@ func threeWay(manifest, live *corev1.Service) (string, error) {
 // After a move, the Services' own managers apply their manifests again, from the
 // server's side and from kubectl's: no conflict, and nothing changes.
 func TestManagersApplyAgain(t *testing.T) {
-	c := startQuick(t, "10.96.0.0/16")
+	c := startQuick(t)
 	c.namespace(t, "web")
 	for n, strategy := range []renumber.Strategy{renumber.InPlace, renumber.Recreate} {
 		t.Run(string(strategy), func(t *testing.T) {
@@ -245,7 +245,7 @@ func (c *cluster) slicesOf(ctx context.Context, service string) (map[string]disc
 // EndpointSlices all the time; one that is recreated gets others; those that somebody has made by hand stay,
 // whichever way.
 func TestEndpointSlices(t *testing.T) {
-	c := startQuick(t, "10.96.0.0/16")
+	c := startQuick(t)
 	c.namespace(t, "web")
 	if _, err := c.client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

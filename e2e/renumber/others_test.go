@@ -224,7 +224,7 @@ func (c *cluster) drained(t *testing.T, from string, strategy renumber.Strategy)
 // Another client edits, deletes and makes Services again at every moment of their
 // move: none of its edits is lost, and what does not go together is told.
 func TestI12_AnotherClientMeanwhile(t *testing.T) {
-	c := startQuick(t, "10.96.0.0/16")
+	c := startQuick(t)
 	c.namespace(t, "web")
 	for n, strategy := range []renumber.Strategy{renumber.InPlace, renumber.Recreate} {
 		t.Run(string(strategy), func(t *testing.T) {
@@ -342,7 +342,7 @@ func (i intrusion) check(t *testing.T, got, original *corev1.Service) {
 
 // A client that edits without end does not keep the run from an end that says so.
 func TestAnotherClientThatNeverStops(t *testing.T) {
-	c := startQuick(t, "10.96.0.0/16")
+	c := startQuick(t)
 	c.namespace(t, "web")
 	c.sideRange(t, "side", "10.200.0.0/24")
 	services := c.client.CoreV1().Services("web")

@@ -4,80 +4,93 @@
 package renumber
 
 import (
+	"context"
 	"errors"
-	"net/netip"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/metacidr/metacidr/lifecycle/renumber"
 )
 
-// stage is one playbook on the cluster that the one before has left.
-type stage struct {
-	name     string
-	request  renumber.Request
-	families bool     // the Services keep theirs
-	after    []string // the default ServiceCIDR's ranges
-	back     bool     // and back again, and there again
+const (
+	four, otherFour = "10.96.0.0/20", "10.112.0.0/20"
+	six             = "fd00:10:96::/112"
+)
+
+// leg is one playbook on a cluster.
+type leg struct {
+	name    string
+	request renumber.Request
+	// after are the API server's ranges then; nil: as before.
+	after []string
+	// back has it taken back before the next one.
+	back bool
+	// families: those of the Services stay.
+	families bool
 }
 
-// Every playbook on one real cluster, one after another, with the restarts that they need; some of them back as well.
-func TestS60_EveryPlaybook(t *testing.T) {
-	const (
-		four, around, part, other = "10.96.4.0/24", "10.96.0.0/20", "10.96.0.0/23", "10.112.0.0/24"
-		six                       = "fd00:10:96::/112"
-	)
-	c := startQuick(t, four)
-	c.populate(t, "web", 24, false)
-	begin := addresses(c.services(t))
-	for _, s := range []stage{
-		{name: "replace", request: renumber.Request{Playbook: renumber.Replace, To: []string{other}, Mapping: renumber.MapOffset}, families: true, after: []string{other}, back: true},
-		{name: "replace, to where it was", request: renumber.Request{Playbook: renumber.Replace, To: []string{four}, Mapping: renumber.MapOffset, Strategy: renumber.Recreate}, families: true, after: []string{four}},
-		{name: "expand", request: renumber.Request{Playbook: renumber.Expand, To: []string{around}}, families: true, after: []string{around}},
-		{name: "shrink", request: renumber.Request{Playbook: renumber.Shrink, To: []string{part}}, families: true, after: []string{part}},
-		{name: "add-family", request: renumber.Request{Playbook: renumber.AddFamily, To: []string{six}}, after: []string{part, six}, back: true},
-		{name: "swap-family", request: renumber.Request{Playbook: renumber.SwapFamily}, after: []string{six, part}},
-		{name: "drop-family", request: renumber.Request{Playbook: renumber.DropFamily, Family: corev1.IPv4Protocol}, after: []string{six}},
-		{name: "migrate-family", request: renumber.Request{Playbook: renumber.MigrateFamily, To: []string{other}}, after: []string{other}},
+// Every playbook on a real API server, which the test restarts where a plan says
+// so, to the end; and back. One cluster goes from leg to leg.
+func TestPlaybooks_ThereAndBack(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		ranges []string
+		legs   []leg
+	}{
+		{"dual-stack", []string{four, six}, []leg{
+			{"replace", renumber.Request{Playbook: renumber.Replace, To: []string{otherFour}}, []string{otherFour, six}, true, true},
+			{"swap-family", renumber.Request{Playbook: renumber.SwapFamily}, []string{six, four}, true, false},
+			{"drop-family", renumber.Request{Playbook: renumber.DropFamily, Family: corev1.IPv6Protocol}, []string{four}, true, false},
+		}},
+		{"single-stack", []string{four}, []leg{
+			{"add-family", renumber.Request{Playbook: renumber.AddFamily, To: []string{six}}, []string{four, six}, true, false},
+			{"migrate-family", renumber.Request{Playbook: renumber.MigrateFamily, To: []string{six}}, []string{six}, false, false},
+		}},
+		{"sizes", []string{four}, []leg{
+			{"expand", renumber.Request{Playbook: renumber.Expand, To: []string{"10.96.0.0/18"}}, []string{"10.96.0.0/18"}, false, true},
+			{"shrink", renumber.Request{Playbook: renumber.Shrink, To: []string{"10.96.32.0/20"}}, []string{"10.96.32.0/20"}, false, true},
+			{"recreate", renumber.Request{Playbook: renumber.Replace, To: []string{otherFour}, Strategy: renumber.Recreate}, []string{otherFour}, false, true},
+		}},
 	} {
-		s.request.LoadBalancers = true
-		ok := t.Run(s.name, func(t *testing.T) { c.play(t, s) })
-		if !ok {
-			t.FailNow()
-		}
-		if s.name == "replace, to where it was" {
-			// By offset there and back again.
-			if now := addresses(c.services(t)); !slices.Equal(now, begin) {
-				t.Errorf("addresses %v, in the beginning %v", now, begin)
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			cluster := startQuickWith(t, strings.Join(c.ranges, ","))
+			cluster.populate(t, "web", 24, len(c.ranges) == 2)
+			ranges := c.ranges
+			for _, l := range c.legs {
+				if ok := t.Run(l.name, func(t *testing.T) { cluster.leg(t, l, ranges) }); !ok {
+					return
+				}
+				if !l.back {
+					ranges = l.after
+				}
 			}
-		}
+		})
 	}
 }
 
-func (c *cluster) play(t *testing.T, s stage) {
-	strategy := s.request.Strategy
-	if strategy == "" {
-		strategy = renumber.InPlace
-	}
+func (c *cluster) leg(t *testing.T, l leg, before []string) {
 	originals := c.services(t)
-	before := c.defaultRanges(t)
-	plan := c.plan(t, s.request)
-	there := c.journal(t, plan)
-	if err := c.run(t, plan, there, nil); err != nil {
+	l.request.LoadBalancers = true
+	if l.request.Strategy == "" {
+		l.request.Strategy = renumber.InPlace
+	}
+	plan := c.plan(t, l.request)
+	journal := c.journal(t, plan)
+	if err := c.run(t, plan, journal, nil); err != nil {
 		t.Fatal(err)
 	}
-	c.same(t, originals, strategy, s.families)
-	c.only(t, s.after...)
-	if !s.back {
+	c.same(t, originals, l.request.Strategy, l.families)
+	c.only(t, l.after...)
+	if !l.back {
 		return
 	}
-	entries, err := there.Entries(t.Context())
+	entries, err := journal.Entries(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,107 +98,100 @@ func (c *cluster) play(t *testing.T, s stage) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.run(t, back, c.journal(t, back), there); err != nil {
+	if err := c.run(t, back, c.journal(t, back), journal); err != nil {
 		t.Fatal(err)
 	}
-	c.same(t, originals, strategy, true)
+	c.same(t, originals, l.request.Strategy, true)
 	c.only(t, before...)
-	if now := addresses(c.services(t)); !slices.Equal(now, addresses(originals)) {
-		t.Errorf("addresses %v, before %v", now, addresses(originals))
+	for k, got := range c.services(t) {
+		if !slices.Equal(got.Spec.ClusterIPs, originals[k].Spec.ClusterIPs) {
+			t.Errorf("Service %s has %v back, and had %v", k, got.Spec.ClusterIPs, originals[k].Spec.ClusterIPs)
+		}
 	}
-	again := c.plan(t, s.request)
-	if err := c.run(t, again, c.journal(t, again), nil); err != nil {
-		t.Fatal(err)
-	}
-	c.only(t, s.after...)
 }
 
-// A range is added, has a Service in it, and goes again.
-func TestS60_ExpandBesideAndDrain(t *testing.T) {
-	c := startQuick(t, "10.96.0.0/24")
+// Without a restart: a range beside the default one comes, is drained, and is brought
+// back. And what cannot be done is refused, with the remedy; nothing is written.
+func TestPlaybooks_BesideTheDefaultAndRefusals(t *testing.T) {
+	c := startQuick(t)
 	c.namespace(t, "web")
-	plan := c.plan(t, renumber.Request{Playbook: renumber.Expand, To: []string{"10.120.0.0/24"}, ServiceCIDR: "beside"})
-	if err := c.run(t, plan, c.journal(t, plan), nil); err != nil {
+	expand := c.plan(t, renumber.Request{Playbook: renumber.Expand, To: []string{"10.200.0.0/24"}, ServiceCIDR: "side"})
+	if err := c.run(t, expand, c.journal(t, expand), nil); err != nil {
 		t.Fatal(err)
 	}
-	svc := classes(false)[0].service("web", "beside", 0)
-	svc.Spec.ClusterIP = "10.120.0.77"
-	svc.Spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicySingleStack)
-	if err := c.create(t.Context(), svc, false); err != nil {
-		t.Fatal(err)
+	for i := range 10 {
+		svc := plain(fmt.Sprintf("web-%d", i), nil)
+		svc.Spec.ClusterIP = fmt.Sprintf("10.200.0.%d", 20+i)
+		c.eventually(t, "creating "+svc.Name, func(ctx context.Context) error { return c.create(ctx, svc, false) })
 	}
 	originals := c.services(t)
-	drain := c.plan(t, renumber.Request{Playbook: renumber.Drain, From: "beside"})
-	if err := c.run(t, drain, c.journal(t, drain), nil); err != nil {
+	plan := c.drained(t, "side", renumber.InPlace)
+	journal := c.journal(t, plan)
+	if err := c.run(t, plan, journal, nil); err != nil {
 		t.Fatal(err)
 	}
 	c.same(t, originals, renumber.InPlace, true)
-	if got := c.services(t)["web/beside"].Spec.ClusterIP; netip.MustParsePrefix("10.120.0.0/24").Contains(netip.MustParseAddr(got)) {
-		t.Errorf("it has %s still", got)
-	}
-}
-
-func (c *cluster) defaultRanges(t *testing.T) []string {
-	t.Helper()
-	s, err := c.client.NetworkingV1().ServiceCIDRs().Get(t.Context(), renumber.DefaultServiceCIDR, metav1.GetOptions{})
+	c.only(t, "10.96.0.0/16")
+	entries, err := journal.Entries(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.Spec.CIDRs
-}
-
-// addresses are "namespace/name=addresses", in order.
-func addresses(all map[string]*corev1.Service) []string {
-	var out []string
-	for k, s := range all {
-		out = append(out, k+"="+strings.Join(s.Spec.ClusterIPs, ","))
-	}
-	slices.Sort(out)
-	return out
-}
-
-// What cannot be done is refused before anything is written, with the remedy.
-func TestRefusals(t *testing.T) {
-	c := startQuick(t, "10.96.0.0/24")
-	_, err := c.client.NetworkingV1().ServiceCIDRs().Create(t.Context(), &networkingv1.ServiceCIDR{
-		ObjectMeta: metav1.ObjectMeta{Name: "taken"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.120.0.0/24"}},
-	}, metav1.CreateOptions{})
+	back, err := renumber.Inverse(plan, entries, 0, "back-"+plan.Name, metav1.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := c.run(t, back, c.journal(t, back), journal); err != nil {
+		t.Fatal(err)
+	}
+	for k, got := range c.services(t) {
+		if got.Spec.ClusterIP != originals[k].Spec.ClusterIP {
+			t.Errorf("Service %s has %s back, and had %s", k, got.Spec.ClusterIP, originals[k].Spec.ClusterIP)
+		}
+	}
+	c.refusals(t)
+}
+
+func (c *cluster) refusals(t *testing.T) {
 	world, err := renumber.ReadWorld(t.Context(), c.client)
 	if err != nil {
 		t.Fatal(err)
 	}
+	before, err := c.client.NetworkingV1().ServiceCIDRs().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, r := range []struct {
+		name    string
 		request renumber.Request
-		says    []string
+		says    string
 	}{
-		{renumber.Request{Playbook: renumber.Replace}, []string{"--to"}},
-		{renumber.Request{Playbook: renumber.Replace, To: []string{"10.96.0.0/24"}}, []string{"present range"}},
-		{renumber.Request{Playbook: renumber.Replace, To: []string{"10.96.0.0/25"}}, []string{"shrink"}},
-		{renumber.Request{Playbook: renumber.Replace, To: []string{"10.96.0.0/16"}}, []string{"expand"}},
-		{renumber.Request{Playbook: renumber.Replace, To: []string{"fd00::/112"}}, []string{"add-family"}},
-		{renumber.Request{Playbook: renumber.Replace, To: []string{"10.112.0.0/24"}, From: "nowhere"}, []string{`"nowhere"`, "kubernetes", "taken"}},
-		{renumber.Request{Playbook: renumber.Replace, To: []string{"10.112.0.0/24"}, ServiceCIDR: "taken"}, []string{"taken", "--service-cidr"}},
-		{renumber.Request{Playbook: renumber.Shrink, To: []string{"10.112.0.0/24"}}, []string{"replace"}},
-		{renumber.Request{Playbook: renumber.Expand, To: []string{"10.96.0.0/26"}}, []string{"no room"}},
-		{renumber.Request{Playbook: renumber.AddFamily, To: []string{"10.112.0.0/24"}}, []string{"IPv4", "fd00"}},
-		{renumber.Request{Playbook: renumber.DropFamily, Family: corev1.IPv6Protocol}, []string{"one family only"}},
-		{renumber.Request{Playbook: renumber.SwapFamily}, []string{"migrate-family"}},
-		{renumber.Request{Playbook: renumber.Drain}, []string{"--from"}},
-		{renumber.Request{Playbook: renumber.Drain, From: "kubernetes"}, []string{"replace"}},
-		{renumber.Request{Playbook: "shuffle"}, []string{"shuffle", "replace", "drain"}},
+		{"the present range", renumber.Request{Playbook: renumber.Replace, To: []string{"10.96.0.0/16"}}, "give another"},
+		{"a part of it", renumber.Request{Playbook: renumber.Replace, To: []string{"10.96.0.0/20"}}, "that is shrink"},
+		{"a larger one", renumber.Request{Playbook: renumber.Replace, To: []string{"10.96.0.0/12"}}, "that is expand"},
+		{"no range", renumber.Request{Playbook: renumber.Replace}, "--to"},
+		{"the other family", renumber.Request{Playbook: renumber.Replace, To: []string{six}}, "add-family"},
+		{"not a part", renumber.Request{Playbook: renumber.Shrink, To: []string{"10.112.0.0/20"}}, "replace takes another"},
+		{"no larger one", renumber.Request{Playbook: renumber.Expand, To: []string{"10.96.0.0/20"}}, "adds no room"},
+		{"the same family", renumber.Request{Playbook: renumber.AddFamily, To: []string{"10.112.0.0/16"}}, "other family"},
+		{"no second family", renumber.Request{Playbook: renumber.DropFamily, Family: corev1.IPv6Protocol}, "none to drop"},
+		{"nothing to swap", renumber.Request{Playbook: renumber.SwapFamily}, "migrate-family"},
+		{"drain the default", renumber.Request{Playbook: renumber.Drain, From: renumber.DefaultServiceCIDR}, "use replace"},
+		{"drain nothing", renumber.Request{Playbook: renumber.Drain}, "--from"},
+		{"no such ServiceCIDR", renumber.Request{Playbook: renumber.Drain, From: "none"}, `no ServiceCIDR "none"`},
+		{"no such playbook", renumber.Request{Playbook: "move"}, "give one of"},
 	} {
-		_, err := renumber.Make(world, r.request, renumber.MakeOptions{})
-		if !errors.Is(err, renumber.ErrInvalidRequest) {
-			t.Errorf("%+v: %v", r.request, err)
-			continue
-		}
-		for _, s := range r.says {
-			if !strings.Contains(err.Error(), s) {
-				t.Errorf("%+v: %v does not say %q", r.request, err, s)
+		t.Run(r.name, func(t *testing.T) {
+			plan, err := renumber.Make(world, r.request, renumber.MakeOptions{})
+			if !errors.Is(err, renumber.ErrInvalidRequest) || !strings.Contains(err.Error(), r.says) {
+				t.Errorf("got %v, %v, and want a refusal about %q", plan, err, r.says)
 			}
-		}
+		})
+	}
+	after, err := c.client.NetworkingV1().ServiceCIDRs().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(after.Items) != len(before.Items) {
+		t.Errorf("ServiceCIDRs were written: %v", after.Items)
 	}
 }

@@ -145,7 +145,7 @@ func swing(svc *corev1.Service, update func(*corev1.Service) *corev1.Service) *c
 
 // How long a Service has no address, in round trips of the API, one at a time.
 func TestGap(t *testing.T) {
-	c := startQuick(t, "10.96.0.0/16")
+	c := startQuick(t)
 	plain, allocating := c.roundTrips(t, 60)
 	for i, strategy := range []renumber.Strategy{renumber.InPlace, renumber.Recreate} {
 		namespace := "gap-" + string(strategy)

@@ -370,6 +370,13 @@ func (p *Plan) validate() error {
 		return fmt.Errorf("%w: it has no name or names no cluster: make it anew", ErrInvalidPlan)
 	case len(p.Steps) == 0:
 		return fmt.Errorf("%w: it has no steps: make it anew", ErrInvalidPlan)
+	case p.Request.Strategy != InPlace && p.Request.Strategy != Recreate:
+		return fmt.Errorf("%w: its strategy is %q, neither %s nor %s: make it anew, plans are not edited by hand", ErrInvalidPlan, p.Request.Strategy, InPlace, Recreate)
+	}
+	for _, row := range p.Services {
+		if s := row.Strategy; s != "" && s != InPlace && s != Recreate {
+			return fmt.Errorf("%w: the strategy of %s is %q, neither %s nor %s: make it anew, plans are not edited by hand", ErrInvalidPlan, row.Key(), s, InPlace, Recreate)
+		}
 	}
 	for i, s := range p.Steps {
 		if s.ID != i+1 {
