@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
 	"github.com/metacidr/metacidr/examples/apiserver/internal/soak"
@@ -26,8 +27,7 @@ import (
 
 func main() {
 	// What client-go and etcd have to say of connections to a replica that was killed is no news.
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
+	klog.SetLogger(logr.Discard())
 	// A second signal ends the program at once; the kernel then ends the servers.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
