@@ -74,7 +74,7 @@ e2e: build ## tests against a real etcd and kube-apiserver, which are built firs
 .PHONY: e2e-renumber
 e2e-renumber: build ## the renumbering runner on a real kube-apiserver: 2,000 Services, every playbook, other clients, the gap
 	bin/controlplane --build-only
-	@cd e2e && go test -count=1 -v -timeout 40m -skip Killed $(TESTFLAGS) ./renumber
+	@cd e2e && METACIDR_SERVICES=2000 go test -count=1 -v -timeout 40m -skip Killed $(TESTFLAGS) ./renumber
 
 # Some 600 cuts of about 10 s, four at a time.
 .PHONY: e2e-kill

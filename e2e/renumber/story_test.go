@@ -19,7 +19,7 @@ import (
 	"github.com/metacidr/metacidr/lifecycle/renumber"
 )
 
-// count is how many Services there are; METACIDR_SERVICES changes it.
+// count is how many Services there are; METACIDR_SERVICES changes it, make e2e-renumber to 2,000.
 func count(t *testing.T, otherwise int) int {
 	text := os.Getenv("METACIDR_SERVICES")
 	if text == "" {
@@ -37,7 +37,7 @@ func count(t *testing.T, otherwise int) int {
 // every Service is its original but for its address.
 func TestS33_WholeClusterToAnotherRange(t *testing.T) {
 	c := startCluster(t, "10.96.0.0/16,fd00:10:96::/108")
-	n := count(t, 2000)
+	n := count(t, 500)
 	c.populate(t, "web", n, true)
 	c.hardCoded(t)
 	bare := c.bareMoves(t, 320)
