@@ -251,11 +251,15 @@ func (m *move) refused(ctx context.Context, err error) bool {
 // later waits before the same is tried again. It returns err when that has been tried for long
 // enough.
 func (m *move) later(ctx context.Context, err error) error {
+	return m.laterWithin(ctx, err, m.r.cfg.Patience)
+}
+
+func (m *move) laterWithin(ctx context.Context, err error, patience time.Duration) error {
 	now := m.r.clock.Now()
 	if m.failing.IsZero() {
 		m.failing, m.backoff = now, 25*time.Millisecond
 	}
-	if now.Sub(m.failing) > m.r.cfg.Patience {
+	if now.Sub(m.failing) > patience {
 		return err
 	}
 	m.backoff = min(2*m.backoff, 2*time.Second)
@@ -330,8 +334,22 @@ func (m *move) write(ctx context.Context, call func(context.Context) (*corev1.Se
 		return nil, nil
 	case passing(err) && ctx.Err() == nil:
 		return nil, m.later(ctx, err)
+	case portTaken(err) && ctx.Err() == nil:
+		// Perhaps by the same call of a runner that was killed, which the API server still works on.
+		if err := m.laterWithin(ctx, err, min(portPatience, m.r.cfg.Patience)); err != nil {
+			return nil, fmt.Errorf("%w: another Service took its node port meanwhile: free it, and resume", err)
+		}
+		return nil, nil
 	}
 	return nil, err
+}
+
+// portPatience is how long a node port that is taken is waited for.
+const portPatience = 10 * time.Second
+
+// portTaken tells whether the API server refuses a node port that is in use.
+func portTaken(err error) bool {
+	return err != nil && apierrors.IsInvalid(err) && causedBy(err, "nodePort") && strings.Contains(err.Error(), "already allocated")
 }
 
 // delete begins a recreation.

@@ -4,6 +4,7 @@
 package renumber
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"strings"
@@ -11,7 +12,9 @@ import (
 	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // A LoadBalancer that came after the plan was made waits for the flag, as one that the
@@ -179,5 +182,40 @@ func TestOwnership(t *testing.T) {
 		if len(grown) != 1 || !strings.Contains(grown[0].FieldsV1.GetRawString(), field) {
 			t.Errorf("%v lacks %s", grown, field)
 		}
+	}
+}
+
+// A node port that is taken is tried again: the call of a runner that was killed may
+// still be under way. If it stays taken, the run ends with what to do.
+func TestMove_NodePortTaken(t *testing.T) {
+	for _, freed := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, oldRange)
+			plan := c.plan(t, Request{Playbook: Replace, To: []string{newRange}})
+			r, err := NewRunner(Config{API: c, Plan: plan, Journal: &memory{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := &move{r: r, original: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "web"}}}
+			taken := apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), "web",
+				field.ErrorList{field.Invalid(field.NewPath("spec", "ports").Index(0).Child("nodePort"), 30080, "provided port is already allocated")})
+			for tries := 0; ; tries++ {
+				next, err := m.write(t.Context(), func(context.Context) (*corev1.Service, error) {
+					if freed && tries == 3 {
+						return m.original, nil
+					}
+					return nil, taken
+				})
+				if freed && next != nil {
+					break
+				}
+				if err != nil {
+					if freed || !strings.Contains(err.Error(), "free it, and resume") {
+						t.Errorf("after %d tries: %v", tries, err)
+					}
+					break
+				}
+			}
+		})
 	}
 }
