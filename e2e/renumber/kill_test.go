@@ -92,7 +92,9 @@ func runTask(text string) error {
 	both := func(name, dir string) renumber.Both {
 		return renumber.Both{Local: killedJournal{renumber.NewFileJournal(dir), killer}, Cluster: renumber.NewClusterJournal(client.CoreV1(), metav1.NamespaceSystem, name)}
 	}
-	cfg := renumber.Config{API: renumber.NewAPI(client), Plan: plan, Journal: both(plan.Name, task.Journal), MaxInFlight: 3, BatchSize: 10, Poll: 50 * time.Millisecond}
+	// One in flight: a call that is cut while the API server works on it may leave a node port reserved for nobody, until its
+	// repair frees it after minutes. The runner waits for that; a test of hundreds of runs cannot.
+	cfg := renumber.Config{API: renumber.NewAPI(client), Plan: plan, Journal: both(plan.Name, task.Journal), MaxInFlight: 1, BatchSize: 10, Poll: 50 * time.Millisecond}
 	if plan.Undoes != "" {
 		cfg.Undone = both(plan.Undoes, task.Undone)
 	}

@@ -335,17 +335,59 @@ func (m *move) write(ctx context.Context, call func(context.Context) (*corev1.Se
 	case passing(err) && ctx.Err() == nil:
 		return nil, m.later(ctx, err)
 	case portTaken(err) && ctx.Err() == nil:
-		// Perhaps by the same call of a runner that was killed, which the API server still works on.
-		if err := m.laterWithin(ctx, err, min(portPatience, m.r.cfg.Patience)); err != nil {
-			return nil, fmt.Errorf("%w: another Service took its node port meanwhile: free it, and resume", err)
-		}
-		return nil, nil
+		return nil, m.awaitPort(ctx, err)
 	}
 	return nil, err
 }
 
-// portPatience is how long a node port that is taken is waited for.
-const portPatience = 10 * time.Second
+// portPatience is how long a node port is waited for that no Service has. The API server's
+// repair frees such a port when it has seen it three times, once in three minutes.
+const portPatience = 15 * time.Minute
+
+// awaitPort waits before a node port that is taken is asked for again, or says which Service has it.
+// None may: when a runner is killed while the API server works on its call, the port
+// may stay reserved for nobody.
+func (m *move) awaitPort(ctx context.Context, taken error) error {
+	holder := ""
+	err := m.r.persist(ctx, func(ctx context.Context) error {
+		return eachService(ctx, m.r.cfg.API, func(svc *corev1.Service) {
+			if key(svc) != key(m.original) && sharesPort(svc, m.original) {
+				holder = key(svc)
+			}
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if holder != "" {
+		return fmt.Errorf("%w: Service %s took it meanwhile: free it, and resume", taken, holder)
+	}
+	if m.failing.IsZero() {
+		m.r.observe(Event{Step: m.r.plan.Steps[m.step-1], Message: fmt.Sprintf("waiting: the API server keeps a node port of Service %s reserved for nobody, and frees it within about ten minutes", key(m.original))})
+	}
+	if err := m.laterWithin(ctx, taken, portPatience); err != nil {
+		return fmt.Errorf("%w: no Service has that node port, and the API server has not freed it within %s: resume", err, portPatience)
+	}
+	return nil
+}
+
+// sharesPort tells whether two Services have a node port in common.
+func sharesPort(a, b *corev1.Service) bool {
+	taken := nodePorts(a)
+	return slices.ContainsFunc(nodePorts(b), func(p int32) bool { return slices.Contains(taken, p) })
+}
+
+func nodePorts(svc *corev1.Service) (all []int32) {
+	for _, p := range svc.Spec.Ports {
+		if p.NodePort != 0 {
+			all = append(all, p.NodePort)
+		}
+	}
+	if p := svc.Spec.HealthCheckNodePort; p != 0 {
+		all = append(all, p)
+	}
+	return all
+}
 
 // portTaken tells whether the API server refuses a node port that is in use.
 func portTaken(err error) bool {

@@ -185,37 +185,43 @@ func TestOwnership(t *testing.T) {
 	}
 }
 
-// A node port that is taken is tried again: the call of a runner that was killed may
-// still be under way. If it stays taken, the run ends with what to do.
+// A node port that no Service has is waited for: the API server frees it in time. One that another Service has ends the
+// run, and says which.
 func TestMove_NodePortTaken(t *testing.T) {
-	for _, freed := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			c := newCluster(t, oldRange)
-			plan := c.plan(t, Request{Playbook: Replace, To: []string{newRange}})
-			r, err := NewRunner(Config{API: c, Plan: plan, Journal: &memory{}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			m := &move{r: r, original: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "web"}}}
-			taken := apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), "web",
-				field.ErrorList{field.Invalid(field.NewPath("spec", "ports").Index(0).Child("nodePort"), 30080, "provided port is already allocated")})
-			for tries := 0; ; tries++ {
-				next, err := m.write(t.Context(), func(context.Context) (*corev1.Service, error) {
-					if freed && tries == 3 {
-						return m.original, nil
+	for name, says := range map[string]string{"freed": "", "never freed": "has not freed it", "another has it": "web/thief took it meanwhile: free it, and resume"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, oldRange)
+				ports := []corev1.ServicePort{{Port: 80, NodePort: 30080}}
+				if name == "another has it" {
+					thief := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "thief"}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: ports}}
+					if _, err := c.create(t.Context(), c.admin, thief); err != nil {
+						t.Fatal(err)
 					}
-					return nil, taken
-				})
-				if freed && next != nil {
-					break
 				}
+				r, err := NewRunner(Config{API: c, Plan: c.plan(t, Request{Playbook: Replace, To: []string{newRange}}), Journal: &memory{}})
 				if err != nil {
-					if freed || !strings.Contains(err.Error(), "free it, and resume") {
-						t.Errorf("after %d tries: %v", tries, err)
-					}
-					break
+					t.Fatal(err)
 				}
-			}
+				m := &move{r: r, step: 1, original: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "web"}, Spec: corev1.ServiceSpec{Ports: ports}}}
+				taken := apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), "web",
+					field.ErrorList{field.Invalid(field.NewPath("spec", "ports").Index(0).Child("nodePort"), 30080, "provided port is already allocated")})
+				for tries := 0; ; tries++ {
+					next, err := m.write(t.Context(), func(context.Context) (*corev1.Service, error) {
+						if name == "freed" && tries == 20 {
+							return m.original, nil
+						}
+						return nil, taken
+					})
+					switch {
+					case err != nil && (says == "" || !strings.Contains(err.Error(), says)), next != nil && says != "":
+						t.Errorf("after %d tries: %v, %v", tries, next, err)
+						return
+					case err != nil || next != nil:
+						return
+					}
+				}
+			})
 		})
 	}
 }
