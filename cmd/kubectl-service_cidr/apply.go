@@ -96,7 +96,7 @@ func (f *runFlags) apply(ctx context.Context, d deps, plan *renumber.Plan, dryRu
 	for _, r := range all {
 		switch {
 		case r.plan.Name == plan.Name && len(r.entries) > 0:
-			return blockedError{fmt.Errorf("plan %s was begun already, and is %s: kubectl service-cidr status %s shows how far it is, and resume goes on", plan.Name, strings.ToLower(string(r.status.State)), plan.Name)}
+			return blockedError{fmt.Errorf("plan %s was begun already, and is %s: kubectl service-cidr resume %s goes on, status %s shows how far it is", plan.Name, strings.ToLower(string(r.status.State)), plan.Name, plan.Name)}
 		case unfinished(r.status) && len(r.entries) > 0:
 			return blockedError{fmt.Errorf("plan %s is %s: before another one is begun, end it by kubectl service-cidr resume %s, or rollback %s", r.plan.Name, strings.ToLower(string(r.status.State)), r.plan.Name, r.plan.Name)}
 		}

@@ -222,6 +222,14 @@ func unite(a, b *metav1.FieldsV1) (_ *metav1.FieldsV1, grown bool) {
 	return metav1.NewFieldsV1(string(raw)), true
 }
 
+// dropNodePorts has the API server draw them.
+func dropNodePorts(spec *corev1.ServiceSpec) {
+	for i := range spec.Ports {
+		spec.Ports[i].NodePort = 0
+	}
+	spec.HealthCheckNodePort = 0
+}
+
 // takeNodePorts gives the ports of a Service on its way the node ports that they had, in place of those that were drawn
 // meanwhile.
 func takeNodePorts(spec, original *corev1.ServiceSpec) {

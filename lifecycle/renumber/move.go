@@ -225,10 +225,7 @@ func (m *move) unpark(ctx context.Context, live *corev1.Service) (*corev1.Servic
 	m.told = append(m.told, told...)
 	setAddresses(back, m.want)
 	if m.portsLater {
-		for i := range back.Spec.Ports {
-			back.Spec.Ports[i].NodePort = 0
-		}
-		back.Spec.HealthCheckNodePort = 0
+		dropNodePorts(&back.Spec)
 	}
 	next, err := m.update(ctx, back)
 	if m.refused(ctx, err) {
@@ -269,11 +266,15 @@ func (m *move) refused(ctx context.Context, err error) bool {
 // later waits before the same is tried again. It returns err when that has been tried for long
 // enough.
 func (m *move) later(ctx context.Context, err error) error {
+	return m.laterWithin(ctx, err, m.r.cfg.Patience)
+}
+
+func (m *move) laterWithin(ctx context.Context, err error, patience time.Duration) error {
 	now := m.r.clock.Now()
 	if m.failing.IsZero() {
 		m.failing, m.backoff = now, 25*time.Millisecond
 	}
-	if now.Sub(m.failing) > m.r.cfg.Patience {
+	if now.Sub(m.failing) > patience {
 		return err
 	}
 	m.backoff = min(2*m.backoff, 2*time.Second)
@@ -357,6 +358,56 @@ func (m *move) write(ctx context.Context, call func(context.Context) (*corev1.Se
 	return nil, err
 }
 
+// portPatience is how long a node port is waited for that no Service has. The API server's
+// repair frees such a port when it has seen it three times, once in three minutes.
+const portPatience = 15 * time.Minute
+
+// awaitPort waits before a node port that is taken is asked for again, or says which
+// Service has it. The Service has its address by then, and another node port for a
+// while. No Service may have it: when a runner is killed while the API server works on its call, the port
+// may stay reserved for nobody.
+func (m *move) awaitPort(ctx context.Context, taken error) error {
+	holder := ""
+	err := m.r.persist(ctx, func(ctx context.Context) error {
+		return eachService(ctx, m.r.cfg.API, func(svc *corev1.Service) {
+			if key(svc) != key(m.original) && sharesPort(svc, m.original) {
+				holder = key(svc)
+			}
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if holder != "" {
+		return fmt.Errorf("%w: Service %s took it meanwhile: free it, and resume", taken, holder)
+	}
+	if m.failing.IsZero() {
+		m.r.observe(Event{Step: m.r.plan.Steps[m.step-1], Message: fmt.Sprintf("waiting: the API server keeps a node port of Service %s reserved for nobody, and frees it within about ten minutes", key(m.original))})
+	}
+	if err := m.laterWithin(ctx, taken, portPatience); err != nil {
+		return fmt.Errorf("%w: no Service has that node port, and the API server has not freed it within %s: resume", err, portPatience)
+	}
+	return nil
+}
+
+// sharesPort tells whether two Services have a node port in common.
+func sharesPort(a, b *corev1.Service) bool {
+	taken := nodePorts(a)
+	return slices.ContainsFunc(nodePorts(b), func(p int32) bool { return slices.Contains(taken, p) })
+}
+
+func nodePorts(svc *corev1.Service) (all []int32) {
+	for _, p := range svc.Spec.Ports {
+		if p.NodePort != 0 {
+			all = append(all, p.NodePort)
+		}
+	}
+	if p := svc.Spec.HealthCheckNodePort; p != 0 {
+		all = append(all, p)
+	}
+	return all
+}
+
 // delete begins a recreation.
 func (m *move) delete(ctx context.Context, live *corev1.Service) (*corev1.Service, error) {
 	if live.ResourceVersion != m.original.ResourceVersion {
@@ -386,10 +437,17 @@ func (m *move) create(ctx context.Context) (*corev1.Service, error) {
 	out.UID, out.ResourceVersion, out.CreationTimestamp, out.ManagedFields = "", "", metav1.Time{}, nil
 	out.Status = corev1.ServiceStatus{}
 	setAddresses(out, m.want)
+	if m.portsLater {
+		dropNodePorts(&out.Spec)
+	}
 	next, err := m.write(ctx, func(ctx context.Context) (*corev1.Service, error) {
 		return m.services().Create(ctx, out, metav1.CreateOptions{FieldManager: FieldManager})
 	})
 	if m.refused(ctx, err) {
+		return &corev1.Service{}, nil
+	}
+	if portTaken(err) && !m.portsLater {
+		m.portsLater = true
 		return &corev1.Service{}, nil
 	}
 	if next != nil {
@@ -401,8 +459,10 @@ func (m *move) create(ctx context.Context) (*corev1.Service, error) {
 
 // foreign tells in what a Service of another UID is not the one that was made again.
 func (m *move) foreign(live *corev1.Service) []string {
-	original := m.original.DeepCopy()
+	original, live := m.original.DeepCopy(), live.DeepCopy()
 	original.ManagedFields, original.Status = live.ManagedFields, live.Status
+	// It may have other node ports for now.
+	takeNodePorts(&live.Spec, &original.Spec)
 	return SameService(live, original, true, false)
 }
 
@@ -413,19 +473,22 @@ func (m *move) finish(ctx context.Context, live *corev1.Service) (*corev1.Servic
 		next, err := m.amend(ctx, live)
 		return next, "", false, err
 	}
-	if (owns(live) || m.taken) && live.UID == m.original.UID {
-		// Another may have brought it back before us, without what it did not know of.
-		whole, told, err := unparked(live, m.original, m.r.plan.Name)
-		if err != nil {
-			return nil, "", false, err
+	if owns(live) || m.taken {
+		whole := live.DeepCopy()
+		if live.UID == m.original.UID {
+			// Another may have brought it back before us, without what it did not know of.
+			var told []string
+			var err error
+			if whole, told, err = unparked(live, m.original, m.r.plan.Name); err != nil {
+				return nil, "", false, err
+			}
+			m.told = append(m.told, told...)
 		}
-		m.told = append(m.told, told...)
 		takeNodePorts(&whole.Spec, &m.original.Spec)
 		if !apiequality.Semantic.DeepEqual(whole.Spec, live.Spec) {
 			next, err := m.update(ctx, whole)
 			if portTaken(err) {
-				err = fmt.Errorf("it has its address, and for now another node port, since the one that it had is taken: free that one, and resume; "+
-					"if no Service has it, kube-apiserver holds it for a call that was cut, and frees it within 15 minutes: %w", err)
+				err = m.awaitPort(ctx, err)
 			}
 			return next, "", false, err
 		}

@@ -11,7 +11,9 @@ import (
 	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // A LoadBalancer that came after the plan was made waits for the flag, as one that the
@@ -179,5 +181,42 @@ func TestOwnership(t *testing.T) {
 		if len(grown) != 1 || !strings.Contains(grown[0].FieldsV1.GetRawString(), field) {
 			t.Errorf("%v lacks %s", grown, field)
 		}
+	}
+}
+
+// A node port that no Service has is waited for: the API server frees it in time. One that another Service has ends the
+// run, and says which.
+func TestMove_NodePortTaken(t *testing.T) {
+	for name, says := range map[string]string{"freed": "", "never freed": "has not freed it", "another has it": "web/thief took it meanwhile: free it, and resume"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, oldRange)
+				ports := []corev1.ServicePort{{Port: 80, NodePort: 30080}}
+				if name == "another has it" {
+					thief := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "thief"}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: ports}}
+					if _, err := c.create(t.Context(), c.admin, thief); err != nil {
+						t.Fatal(err)
+					}
+				}
+				r, err := NewRunner(Config{API: c, Plan: c.plan(t, Request{Playbook: Replace, To: []string{newRange}}), Journal: &memory{}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				m := &move{r: r, step: 1, original: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "web"}, Spec: corev1.ServiceSpec{Ports: ports}}}
+				taken := apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), "web",
+					field.ErrorList{field.Invalid(field.NewPath("spec", "ports").Index(0).Child("nodePort"), 30080, "provided port is already allocated")})
+				for tries := 0; ; tries++ {
+					if name == "freed" && tries == 20 {
+						return
+					}
+					if err := m.awaitPort(t.Context(), taken); err != nil {
+						if says == "" || !strings.Contains(err.Error(), says) {
+							t.Errorf("after %d tries: %v", tries, err)
+						}
+						return
+					}
+				}
+			})
+		})
 	}
 }
