@@ -146,7 +146,7 @@ func swing(svc *corev1.Service, update func(*corev1.Service) *corev1.Service) *c
 // How long a Service has no address, in round trips of the API, one at a time.
 func TestGap(t *testing.T) {
 	c := startQuick(t)
-	plain, allocating := c.roundTrips(t, 60)
+	plain, allocating, worst := c.roundTrips(t, 150)
 	for i, strategy := range []renumber.Strategy{renumber.InPlace, renumber.Recreate} {
 		namespace := "gap-" + string(strategy)
 		a := c.newArena(t, namespace, strategy, [2]string{fmt.Sprintf("10.200.%d.0/24", i), fmt.Sprintf("10.201.%d.0/24", i)})
@@ -167,8 +167,9 @@ func TestGap(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := renumber.ReadStatus(plan, entries)
-		t.Logf("%s: %d Services, one at a time: gap p50 %s, p99 %s; in plain updates of %s: %.2f, %.2f; in updates that allocate, of %s: %.2f, %.2f",
-			strategy, s.Moved, s.GapMedian, s.Gap99, plain, ratio(s.GapMedian, plain), ratio(s.Gap99, plain), allocating, ratio(s.GapMedian, allocating), ratio(s.Gap99, allocating))
+		t.Logf("%s: %d Services, one at a time: gap p50 %s, p99 %s; in plain updates of p50 %s: %.2f, %.2f; in updates that allocate, of p50 %s: %.2f, %.2f, and of p99 %s: %.2f, %.2f",
+			strategy, s.Moved, s.GapMedian, s.Gap99, plain, ratio(s.GapMedian, plain), ratio(s.Gap99, plain), allocating, ratio(s.GapMedian, allocating), ratio(s.Gap99, allocating),
+			worst, ratio(s.GapMedian, worst), ratio(s.Gap99, worst))
 		if s.Moved < 150 || s.Gap99 == 0 {
 			t.Errorf("%d moved, gap %s", s.Moved, s.Gap99)
 		}
@@ -177,8 +178,9 @@ func TestGap(t *testing.T) {
 
 func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }
 
-// roundTrips are the medians of n updates: one that changes a label, one that allocates.
-func (c *cluster) roundTrips(t *testing.T, n int) (plain, allocating time.Duration) {
+// roundTrips are the medians of n updates, one that changes a label and one that allocates, and the 99th percentile of
+// the latter.
+func (c *cluster) roundTrips(t *testing.T, n int) (plain, allocating, worst time.Duration) {
 	t.Helper()
 	services := c.client.CoreV1().Services(metav1.NamespaceDefault)
 	svc, err := services.Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "trip"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, metav1.CreateOptions{})
@@ -208,7 +210,7 @@ func (c *cluster) roundTrips(t *testing.T, n int) (plain, allocating time.Durati
 	}
 	slices.Sort(plains)
 	slices.Sort(allocatings)
-	return plains[n/2], allocatings[n/2]
+	return plains[n/2], allocatings[n/2], allocatings[n*99/100]
 }
 
 // KEP-1880's own demonstration.
