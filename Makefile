@@ -80,6 +80,7 @@ e2e-renumber: build ## the renumbering runner on a real kube-apiserver: 2,000 Se
 .PHONY: e2e-kill
 e2e-kill: build ## the runner killed after every KILL_STRIDE=1 API call and write of its journal, resumed and rolled back; the API server killed
 	bin/controlplane --build-only
+	@METACIDR_KILL_STRIDE=$(KILL_STRIDE) go test -count=1 -v -run TestI12 ./lifecycle/renumber
 	@cd e2e && METACIDR_KILL_STRIDE=$(KILL_STRIDE) go test -count=1 -v -timeout 3h -run Killed $(TESTFLAGS) ./renumber
 
 .PHONY: lint
