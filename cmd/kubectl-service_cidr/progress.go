@@ -28,7 +28,7 @@ type progress struct {
 func newProgress(d deps, plan *renumber.Plan) *progress {
 	p := &progress{d: d, steps: len(plan.Steps)}
 	if d.terminal() {
-		p.bars = mpb.New(mpb.WithOutput(d.err), mpb.WithWidth(40))
+		p.bars = mpb.New(mpb.WithOutput(d.err), mpb.WithWidth(40), mpb.WithAutoRefresh())
 	}
 	return p
 }
