@@ -4,7 +4,7 @@
 // Package renumber tests the renumbering runner on a real kube-apiserver, with
 // upstream's ServiceCIDR controller, as on an ordinary cluster.
 //
-//	story_test.go      2,000 Services of every class to another range, to the end
+//	story_test.go      Services of every class to another range, to the end
 //	playbooks_test.go  every playbook, there and back, with the restarts they need
 //	others_test.go     other clients at the same time
 //	managers_test.go   the Services' own managers, and their EndpointSlices, afterwards
