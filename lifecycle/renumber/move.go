@@ -21,8 +21,9 @@ import (
 )
 
 // move is one Service on its way. What to do next is decided by the live Service, the
-// original of the journal and the want alone, never by what was done before: so a
-// move goes on from wherever a crash, a lost answer or somebody else has left it.
+// original of the journal and the want: so a move goes on from wherever a crash, a lost
+// answer or somebody else has left it. What this runner has done itself, it remembers
+// for one thing only: to tell it from what others do.
 //
 //	in-place                                recreate
 //
@@ -484,7 +485,10 @@ func (m *move) finish(ctx context.Context, live *corev1.Service) (*corev1.Servic
 			}
 			m.told = append(m.told, told...)
 		}
-		takeNodePorts(&whole.Spec, &m.original.Spec)
+		if m.portsLater || m.begun {
+			// Otherwise none was drawn on the way: another one is somebody's choice.
+			takeNodePorts(&whole.Spec, &m.original.Spec)
+		}
 		if !apiequality.Semantic.DeepEqual(whole.Spec, live.Spec) {
 			next, err := m.update(ctx, whole)
 			if portTaken(err) {

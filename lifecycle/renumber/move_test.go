@@ -220,3 +220,34 @@ func TestMove_NodePortTaken(t *testing.T) {
 		})
 	}
 }
+
+// Another node port that another client chooses while a Service moves is its choice, and stays.
+func TestMove_AnotherNodePortIsAnEdit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, oldRange)
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "web"},
+			Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80, NodePort: 30080}}}}
+		if _, err := c.create(t.Context(), c.admin, svc); err != nil {
+			t.Fatal(err)
+		}
+		edited := false
+		c.onUpdate = func(n int) {
+			live, err := c.admin.Services("web").Get(t.Context(), "web", metav1.GetOptions{})
+			if err != nil || n < 3 || edited || isParked(live) {
+				return
+			}
+			edited = true
+			live.Spec.Ports[0].NodePort = 30099
+			if _, err := c.update(t.Context(), c.admin, live); err != nil {
+				t.Error(err)
+			}
+		}
+		c.next = []string{newRange}
+		if err := c.run(t, c.plan(t, Request{Playbook: Replace, To: []string{newRange}}), &memory{}, nil, 0); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.byKey()["web/web"].Spec.Ports[0].NodePort; !edited || got != 30099 {
+			t.Errorf("edited %v, node port %d", edited, got)
+		}
+	})
+}
