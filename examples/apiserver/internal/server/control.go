@@ -5,9 +5,7 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,8 +32,6 @@ import (
 	"github.com/metacidr/metacidr/lifecycle/servicecidr"
 	"github.com/metacidr/metacidr/meta"
 )
-
-type httpRequest = http.Request
 
 const (
 	component = "metacidr-apiserver"
@@ -210,11 +207,11 @@ func (c *control) lead(ctx context.Context, ports *allocation.Ports) error {
 	}
 	c.leading.Store(fresh)
 	defer c.leading.Store(nil)
-	var all sync.WaitGroup
-	errs := make([]error, 3)
-	all.Go(func() { errs[0] = fresh.cidrs.Run(ctx) })
-	all.Go(func() { errs[1] = fresh.repair.Run(ctx) })
-	all.Go(func() {
+	// One that ends, ends the others: then this replica stands for election again, with new ones.
+	all, ctx := errgroup.WithContext(ctx)
+	all.Go(func() error { return fresh.cidrs.Run(ctx) })
+	all.Go(func() error { return fresh.repair.Run(ctx) })
+	all.Go(func() error {
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
 			err := ports.Collect(ctx, c.portGrace(), func(ctx context.Context) ([]corev1.Service, error) {
 				list, err := c.client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
@@ -227,9 +224,9 @@ func (c *control) lead(ctx context.Context, ports *allocation.Ports) error {
 				utilruntime.HandleErrorWithContext(ctx, err, "Collecting node ports")
 			}
 		}, c.portGrace()/2)
+		return nil
 	})
-	all.Wait()
-	return errors.Join(errs...)
+	return all.Wait()
 }
 
 // bootstrap makes what a cluster always has: its namespaces, and the Service kubernetes at the first address of the first

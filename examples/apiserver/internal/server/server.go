@@ -12,6 +12,7 @@ import (
 	"fmt"
 	mathrand "math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -247,5 +248,5 @@ var errNotYet = errors.New("not yet")
 
 // check is a readiness check by a function.
 func check(name string, ready func() error) healthz.HealthChecker {
-	return healthz.NamedCheck(name, func(*httpRequest) error { return ready() })
+	return healthz.NamedCheck(name, func(*http.Request) error { return ready() })
 }
