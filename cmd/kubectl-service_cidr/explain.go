@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -40,8 +41,8 @@ It needs no cluster.`,
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			if !slices.Contains(formats(), format) {
-				return usageError{fmt.Errorf("unknown output format %q: give one of %s", format, strings.Join(formats(), ", "))}
+			if err := checkFormat(format); err != nil {
+				return err
 			}
 			all, err := renumber.ExplainAll(args)
 			if err != nil {
@@ -60,20 +61,7 @@ It needs no cluster.`,
 }
 
 func printExplanations(s streams, all []renumber.Explanation, format string) error {
-	switch format {
-	case "json":
-		raw, err := json.MarshalIndent(all, "", "  ")
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintln(s.out, string(raw))
-		return err
-	case "yaml":
-		raw, err := yaml.Marshal(all)
-		if err != nil {
-			return err
-		}
-		_, err = s.out.Write(raw)
+	if done, err := encode(s.out, all, format); done {
 		return err
 	}
 	table := tabwriter.NewWriter(s.out, 0, 0, 3, ' ', 0)
@@ -94,6 +82,32 @@ func printExplanations(s streams, all []renumber.Explanation, format string) err
 		}
 	}
 	return err
+}
+
+// checkFormat refuses what -o does not take.
+func checkFormat(format string) error {
+	if !slices.Contains(formats(), format) {
+		return usageError{fmt.Errorf("unknown output format %q: give one of %s", format, strings.Join(formats(), ", "))}
+	}
+	return nil
+}
+
+// encode writes v as the format says, and reports whether that is not the table, which is up to the caller.
+func encode(w io.Writer, v any, format string) (done bool, err error) {
+	var raw []byte
+	switch format {
+	case "json":
+		raw, err = json.MarshalIndent(v, "", "  ")
+		raw = append(raw, '\n')
+	case "yaml":
+		raw, err = yaml.Marshal(v)
+	default:
+		return false, nil
+	}
+	if err == nil {
+		_, err = w.Write(raw)
+	}
+	return true, err
 }
 
 func orNone(s string) string {

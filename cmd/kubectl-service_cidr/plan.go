@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -159,9 +158,10 @@ func (f *planFlags) complete() error {
 		f.request.Accepted = append(f.request.Accepted, renumber.Code(c))
 	}
 	strategies := []renumber.Strategy{renumber.InPlace, renumber.Recreate}
+	if err := checkFormat(f.format); err != nil {
+		return err
+	}
 	switch {
-	case !slices.Contains(formats(), f.format):
-		return usageError{fmt.Errorf("unknown output format %q: give one of %s", f.format, strings.Join(formats(), ", "))}
 	case !slices.Contains(strategies, f.request.Strategy):
 		return usageError{fmt.Errorf("unknown strategy %q: give one of %s", f.strategy, strings.Join(words(strategies), ", "))}
 	case f.mapping != "" && !slices.Contains(renumber.Mappings(), f.request.Mapping):
@@ -270,16 +270,8 @@ func writePlan(path string, plan *renumber.Plan) error {
 }
 
 func (f *planFlags) print(cmd *cobra.Command, d deps, plan *renumber.Plan) error {
-	switch f.format {
-	case "json":
-		raw, err := json.MarshalIndent(plan, "", "  ")
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintln(d.out, string(raw))
+	if done, err := encode(d.out, plan, f.format); done {
 		return err
-	case "yaml":
-		return plan.Encode(d.out)
 	}
 	return printPlan(d.out, plan, f.next(cmd, plan))
 }

@@ -110,7 +110,7 @@ func (p *place) journal(plan string) (renumber.Both, *renumber.FileJournal) {
 	return renumber.Both{Local: local, Cluster: renumber.NewClusterJournal(p.client.CoreV1(), p.namespace, plan)}, local
 }
 
-// run is a plan with its journal.
+// begunRun is a plan with its journal.
 type begunRun struct {
 	plan    *renumber.Plan
 	entries []renumber.Entry

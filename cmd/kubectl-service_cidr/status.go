@@ -5,7 +5,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/metacidr/metacidr/cidr"
 	"github.com/metacidr/metacidr/lifecycle/renumber"
@@ -43,7 +41,8 @@ func completePlans(cmd *cobra.Command, d deps, f *journalFlags) {
 	}
 }
 
-func any1(renumber.Status) bool { return true }
+// anyState fits every run.
+func anyState(renumber.Status) bool { return true }
 
 func newStatus(d deps) *cobra.Command {
 	f := &journalFlags{}
@@ -55,8 +54,8 @@ func newStatus(d deps) *cobra.Command {
 		Long:  "Say how far a run is, by its journal: steps done, Services moved, on the way, or left with the reason.\n\nWithout a name it is the latest.",
 		Args:  atMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains(formats(), format) {
-				return usageError{fmt.Errorf("unknown output format %q: give one of %s", format, strings.Join(formats(), ", "))}
+			if err := checkFormat(format); err != nil {
+				return err
 			}
 			ctx := cmd.Context()
 			p, err := f.place(ctx, d)
@@ -101,7 +100,7 @@ func newStatus(d deps) *cobra.Command {
 // latest is the named run, or the youngest.
 func (p *place) latest(cmd *cobra.Command, args []string) (*begunRun, error) {
 	if len(args) > 0 {
-		return p.find(cmd.Context(), args, "is there", any1)
+		return p.find(cmd.Context(), args, "is there", anyState)
 	}
 	all, err := p.runs(cmd.Context())
 	if err != nil {
@@ -114,21 +113,8 @@ func (p *place) latest(cmd *cobra.Command, args []string) (*begunRun, error) {
 }
 
 func printStatus(out *bytes.Buffer, s renumber.Status, format string) error {
-	switch format {
-	case "json":
-		raw, err := json.MarshalIndent(s, "", "  ")
-		if err != nil {
-			return err
-		}
-		fmt.Fprintln(out, string(raw))
-		return nil
-	case "yaml":
-		raw, err := yaml.Marshal(s)
-		if err != nil {
-			return err
-		}
-		out.Write(raw)
-		return nil
+	if done, err := encode(out, s, format); done {
+		return err
 	}
 	fmt.Fprintf(out, "Plan %s: %s, %s moved.\n", s.Plan, strings.ToLower(string(s.State)), counted(s.Moved, "Service", "Services"))
 	if s.Message != "" {
@@ -175,7 +161,7 @@ func newHistory(d deps) *cobra.Command {
 				return err
 			}
 			if len(args) > 0 {
-				run, err := p.find(cmd.Context(), args, "is there", any1)
+				run, err := p.find(cmd.Context(), args, "is there", anyState)
 				if err != nil {
 					return err
 				}
@@ -251,8 +237,8 @@ of --range. Exit code 0: nothing is left. 3: something is.`,
   kubectl service-cidr verify --range 10.96.0.0/16`,
 		Args: atMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains(formats(), format) {
-				return usageError{fmt.Errorf("unknown output format %q: give one of %s", format, strings.Join(formats(), ", "))}
+			if err := checkFormat(format); err != nil {
+				return err
 			}
 			target := &renumber.Target{}
 			for _, r := range ranges {
@@ -303,24 +289,14 @@ func printLeftovers(d deps, left []renumber.Leftover, target *renumber.Target, f
 	if left == nil {
 		left = []renumber.Leftover{}
 	}
-	switch format {
-	case "json":
-		raw, err := json.MarshalIndent(left, "", "  ")
-		if err != nil {
-			return err
-		}
-		fmt.Fprintln(d.out, string(raw))
-	case "yaml":
-		raw, err := yaml.Marshal(left)
-		if err != nil {
-			return err
-		}
-		fmt.Fprint(d.out, string(raw))
+	done, err := encode(d.out, left, format)
+	switch {
+	case err != nil:
+		return err
+	case done:
+	case len(left) == 0:
+		fmt.Fprintf(d.out, "Nothing is left in %s: no Service, no IPAddress, no ServiceCIDR.\n", ranges)
 	default:
-		if len(left) == 0 {
-			fmt.Fprintf(d.out, "Nothing is left in %s: no Service, no IPAddress, no ServiceCIDR.\n", ranges)
-			return nil
-		}
 		table := tabwriter.NewWriter(d.out, 0, 0, 3, ' ', 0)
 		fmt.Fprintln(table, "KIND\tOBJECT\tADDRESS\tOWNER")
 		for _, l := range left {

@@ -14,7 +14,6 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // moveServices moves what the step is about, batch by batch. A batch is journalled
@@ -72,7 +71,7 @@ func (r *Runner) work(ctx context.Context, step Step, h *history) (work []job, h
 		return eachService(ctx, r.cfg.API, func(svc *corev1.Service) {
 			k := key(svc)
 			seen[k] = true
-			row, known := rows[k]
+			row := rows[k]
 			if e, begun := open[k]; begun {
 				work = append(work, r.job(step, e, svc, row, before[k]))
 				return
@@ -87,9 +86,9 @@ func (r *Runner) work(ctx context.Context, step Step, h *history) (work []job, h
 			if h.closed[step.ID][k].Type == Left || !r.movable(svc, step) {
 				return
 			}
-			if !r.wanted(step, svc, row, before[k], known).met(svc) {
+			if !r.wanted(step, svc, row, before[k]).met(svc) {
 				switch {
-				case known && row.Action == ActionHold, !known && r.unasked(svc, step):
+				case row != nil && row.Action == ActionHold, row == nil && r.unasked(svc, step):
 					held = append(held, k)
 				case r.chosen(svc):
 					work = append(work, r.fresh(step, svc, svc, row, before[k]))
@@ -130,10 +129,10 @@ func (r *Runner) movable(svc *corev1.Service, step Step) bool {
 	switch {
 	case svc.Spec.Type == corev1.ServiceTypeExternalName:
 		return false
-	case svc.Namespace == metav1.NamespaceDefault && svc.Name == kubernetesService:
+	case isKubernetes(svc):
 		// Its own step.
 		return false
-	case svc.Spec.ClusterIP == corev1.ClusterIPNone:
+	case isHeadless(svc):
 		return step.Target.Add != "" || step.Target.Drop != "" || step.Target.First != "" || step.Target.Back
 	case svc.DeletionTimestamp != nil:
 		return false
@@ -146,8 +145,8 @@ func (r *Runner) unasked(svc *corev1.Service, step Step) bool {
 	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer && !r.plan.Request.LoadBalancers && !step.Target.Back
 }
 
-// wanted is what a step wants of a Service that it has not begun.
-func (r *Runner) wanted(step Step, svc *corev1.Service, row *Row, before Entry, known bool) want {
+// wanted is what a step wants of a Service. row is nil if the plan does not know it.
+func (r *Runner) wanted(step Step, svc *corev1.Service, row *Row, before Entry) want {
 	if step.Target.Back {
 		if before.Original != nil {
 			return wantsBack(before.Original)
@@ -155,7 +154,7 @@ func (r *Runner) wanted(step Step, svc *corev1.Service, row *Row, before Entry, 
 		return wants(svc, step.Target, nil)
 	}
 	var chosen []string
-	if known && row != nil {
+	if row != nil {
 		chosen = row.To
 	}
 	return wants(svc, step.Target, chosen)
@@ -175,7 +174,7 @@ func (r *Runner) fresh(step Step, original, live *corev1.Service, row *Row, befo
 	}
 	return job{live: live, last: row != nil && row.Class == ClassDNS, move: &move{
 		r: r, step: step.ID, original: original, strategy: strategy, begun: before.Type == Intent,
-		want: r.wanted(step, original, row, before, row != nil),
+		want: r.wanted(step, original, row, before),
 	}}
 }
 

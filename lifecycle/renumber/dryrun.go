@@ -51,7 +51,7 @@ func DryRun(ctx context.Context, api API, p *Plan) (refused []string, tried int,
 			var failed error
 			err := eachService(ctx, api, func(svc *corev1.Service) {
 				row := rows[key(svc)]
-				if failed != nil || row == nil || row.Action != ActionMove && row.Action != ActionConvert {
+				if failed != nil || row == nil || !row.changes() {
 					return
 				}
 				var err error

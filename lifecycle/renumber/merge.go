@@ -38,10 +38,8 @@ func parked(svc *corev1.Service, plan string) *corev1.Service {
 	s := &out.Spec
 	s.Type, s.ExternalName = corev1.ServiceTypeExternalName, parkedName(plan)
 	s.ClusterIP, s.ClusterIPs, s.IPFamilies, s.IPFamilyPolicy = "", nil, nil, nil
-	for i := range s.Ports {
-		s.Ports[i].NodePort = 0
-	}
-	s.HealthCheckNodePort, s.ExternalTrafficPolicy, s.InternalTrafficPolicy = 0, "", nil
+	dropNodePorts(s)
+	s.ExternalTrafficPolicy, s.InternalTrafficPolicy = "", nil
 	s.LoadBalancerClass, s.AllocateLoadBalancerNodePorts, s.LoadBalancerSourceRanges = nil, nil, nil
 	return out
 }
@@ -111,9 +109,7 @@ func fit(s *corev1.ServiceSpec) {
 		return
 	}
 	s.ExternalTrafficPolicy = ""
-	for i := range s.Ports {
-		s.Ports[i].NodePort = 0
-	}
+	dropNodePorts(s)
 }
 
 // addressField tells whether a field of the spec is about addresses, which change on
@@ -222,7 +218,7 @@ func unite(a, b *metav1.FieldsV1) (_ *metav1.FieldsV1, grown bool) {
 	return metav1.NewFieldsV1(string(raw)), true
 }
 
-// dropNodePorts has the API server draw them.
+// dropNodePorts leaves no node port: where the type has any, the API server draws them.
 func dropNodePorts(spec *corev1.ServiceSpec) {
 	for i := range spec.Ports {
 		spec.Ports[i].NodePort = 0

@@ -73,7 +73,7 @@ func (r *Runner) serviceCIDR(ctx context.Context, name string) (*networkingv1.Se
 }
 
 func isReady(s *networkingv1.ServiceCIDR) bool {
-	return s.DeletionTimestamp == nil && apimeta.IsStatusConditionTrue(s.Status.Conditions, networkingv1.ServiceCIDRConditionReady)
+	return s.DeletionTimestamp == nil && isReadyCondition(s)
 }
 
 // readiness says what keeps a ServiceCIDR from being ready.
@@ -165,11 +165,7 @@ func (r *Runner) awaitGone(ctx context.Context, step Step, _ *history) error {
 		case s.DeletionTimestamp == nil:
 			return "", fmt.Errorf("ServiceCIDR %s is there and is not being deleted: somebody has made it again; delete it, and resume", s.Name)
 		}
-		condition := apimeta.FindStatusCondition(s.Status.Conditions, networkingv1.ServiceCIDRConditionReady)
-		if condition == nil {
-			return fmt.Sprintf("ServiceCIDR %s is being deleted", s.Name), nil
-		}
-		return fmt.Sprintf("ServiceCIDR %s is being deleted: %s", s.Name, condition.Message), nil
+		return deletion("ServiceCIDR "+s.Name, s), nil
 	})
 }
 
@@ -182,7 +178,7 @@ func (r *Runner) awaitDefault(ctx context.Context, step Step, _ *history) error 
 		case s == nil:
 			return "the API server has not made the default ServiceCIDR yet", nil
 		case s.DeletionTimestamp != nil:
-			return readinessOfOld(s), nil
+			return deletion("the old default ServiceCIDR", s), nil
 		case !slices.Equal(s.Spec.CIDRs, step.Ranges):
 			return fmt.Sprintf("the default ServiceCIDR has %s and not %s: which API server runs with other flags?", strings.Join(s.Spec.CIDRs, ","), strings.Join(step.Ranges, ",")), nil
 		}
@@ -190,11 +186,12 @@ func (r *Runner) awaitDefault(ctx context.Context, step Step, _ *history) error 
 	})
 }
 
-func readinessOfOld(s *networkingv1.ServiceCIDR) string {
+// deletion says what a ServiceCIDR that is being deleted waits for, as its condition does.
+func deletion(what string, s *networkingv1.ServiceCIDR) string {
 	if c := apimeta.FindStatusCondition(s.Status.Conditions, networkingv1.ServiceCIDRConditionReady); c != nil {
-		return fmt.Sprintf("the old default ServiceCIDR is being deleted: %s", c.Message)
+		return what + " is being deleted: " + c.Message
 	}
-	return "the old default ServiceCIDR is being deleted"
+	return what + " is being deleted"
 }
 
 func (r *Runner) acknowledge(ctx context.Context, step Step, h *history) error {

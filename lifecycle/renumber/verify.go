@@ -51,20 +51,13 @@ func FindLeftovers(ctx context.Context, api API, t *Target) ([]Leftover, error) 
 	if err != nil {
 		return nil, err
 	}
-	opts := metav1.ListOptions{Limit: pageSize}
-	for {
-		page, err := api.IPAddresses().List(ctx, opts)
-		if err != nil {
-			return nil, fmt.Errorf("listing the IPAddresses: %w", err)
+	err = each(ctx, listOf(api.IPAddresses().List), func(ip *networkingv1.IPAddress) {
+		if leaves(ip.Name) {
+			left = append(left, Leftover{Kind: "IPAddress", Object: ip.Name, Address: ip.Name, Owner: ownerOf(ip)})
 		}
-		for i := range page.Items {
-			if ip := &page.Items[i]; leaves(ip.Name) {
-				left = append(left, Leftover{Kind: "IPAddress", Object: ip.Name, Address: ip.Name, Owner: ownerOf(ip)})
-			}
-		}
-		if opts.Continue = page.Continue; opts.Continue == "" {
-			break
-		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing the IPAddresses: %w", err)
 	}
 	cidrs, err := api.ServiceCIDRs().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -97,7 +90,7 @@ func ownerOf(ip *networkingv1.IPAddress) string {
 
 // addressesOf are the clusterIPs that are addresses.
 func addressesOf(svc *corev1.Service) []string {
-	if svc.Spec.ClusterIP == corev1.ClusterIPNone {
+	if isHeadless(svc) {
 		return nil
 	}
 	if len(svc.Spec.ClusterIPs) == 0 && svc.Spec.ClusterIP != "" {
@@ -106,21 +99,10 @@ func addressesOf(svc *corev1.Service) []string {
 	return svc.Spec.ClusterIPs
 }
 
-const pageSize = 500
-
 // eachService reads all Services, in pages.
 func eachService(ctx context.Context, api API, do func(*corev1.Service)) error {
-	opts := metav1.ListOptions{Limit: pageSize}
-	for {
-		page, err := api.Services("").List(ctx, opts)
-		if err != nil {
-			return fmt.Errorf("listing the Services: %w", err)
-		}
-		for i := range page.Items {
-			do(&page.Items[i])
-		}
-		if opts.Continue = page.Continue; opts.Continue == "" {
-			return nil
-		}
+	if err := each(ctx, listOf(api.Services("").List), do); err != nil {
+		return fmt.Errorf("listing the Services: %w", err)
 	}
+	return nil
 }

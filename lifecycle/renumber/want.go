@@ -32,7 +32,7 @@ type want struct {
 func wants(svc *corev1.Service, t *Target, chosen []string) want {
 	leaves := t.leaves()
 	w := want{families: slices.Clone(svc.Spec.IPFamilies), policy: svc.Spec.IPFamilyPolicy, forbidden: leaves}
-	if svc.Spec.ClusterIP != corev1.ClusterIPNone {
+	if !isHeadless(svc) {
 		w.addresses = slices.Clone(svc.Spec.ClusterIPs)
 	}
 	for i, a := range w.addresses {
@@ -65,7 +65,7 @@ func wants(svc *corev1.Service, t *Target, chosen []string) want {
 func wantsBack(original *corev1.Service) want {
 	w := want{families: slices.Clone(original.Spec.IPFamilies), policy: original.Spec.IPFamilyPolicy,
 		forbidden: func(string) bool { return false }}
-	if original.Spec.ClusterIP != corev1.ClusterIPNone {
+	if !isHeadless(original) {
 		w.addresses = slices.Clone(original.Spec.ClusterIPs)
 	}
 	return w
